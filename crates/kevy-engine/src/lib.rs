@@ -1,0 +1,4 @@
+//! Engine.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;

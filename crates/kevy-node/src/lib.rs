@@ -1,0 +1,2 @@
+//! Node.
+#![forbid(unsafe_code)]

@@ -1,0 +1,4 @@
+//! RESP, slots, command rows.
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;

@@ -1,0 +1,2 @@
+//! kevy.
+fn main() {}
