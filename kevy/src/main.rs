@@ -1,2 +1,5 @@
 //! kevy.
+#![forbid(unsafe_code)]
+#![allow(dead_code)]
+mod glommio_host;
 fn main() {}
