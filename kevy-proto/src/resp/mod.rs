@@ -4,6 +4,7 @@
 
 mod args;
 mod decode;
+mod double;
 mod encode;
 mod error;
 mod inline;
@@ -14,6 +15,7 @@ pub use decode::{
     Decoded, Decoder, Limits, MAX_ARGUMENTS, MAX_BULK_BYTES, MAX_HEADER_BYTES, MAX_INLINE_BYTES,
     is_cross_protocol,
 };
-pub use encode::{Encoder, RespVersion};
+pub use double::DoubleBuffer;
+pub use encode::{Encoder, RespVersion, encode_request};
 pub use error::ErrorReply;
 pub use protocol_error::ProtocolError;
