@@ -54,7 +54,6 @@ impl<'a> Encoder<'a> {
 
     /// A simple string; `text` must not hold CR or LF.
     pub fn simple(&mut self, text: &str) {
-        debug_assert!(!text.contains(['\r', '\n']), "a simple string is one line");
         self.line(b'+', text.as_bytes());
     }
 
@@ -181,7 +180,25 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    fn line(&mut self, kind: u8, text: &[u8]) {
+    pub(super) fn big_number_bytes(&mut self, digits: &[u8]) {
+        match self.version {
+            RespVersion::V2 => self.bulk(digits),
+            RespVersion::V3 => self.line(b'(', digits),
+        }
+    }
+
+    /// An error whose text is given; on one line whatever that holds.
+    pub(super) fn error_line(&mut self, text: &[u8]) {
+        self.out.put_u8(b'-');
+        put_on_one_line(self.out, text);
+        self.raw(b"\r\n");
+    }
+
+    pub(super) fn line(&mut self, kind: u8, text: &[u8]) {
+        debug_assert!(
+            memchr::memchr2(b'\r', b'\n', text).is_none(),
+            "this type is one line"
+        );
         self.out.reserve(text.len() + 3);
         self.out.put_u8(kind);
         self.raw(text);
@@ -214,6 +231,17 @@ pub(super) fn put_bulk(out: &mut BytesMut, kind: u8, bytes: &[u8]) {
 
 /// A kind, the digits of an `i64` with its sign, CR LF; rounded up so that it is copied in words.
 const MAX_HEADER_BYTES: usize = 24;
+
+/// Appends `text` with a space for each CR and LF, as Redis does in errors.
+pub(super) fn put_on_one_line(out: &mut BytesMut, text: &[u8]) {
+    let mut rest = text;
+    while let Some(end) = memchr::memchr2(b'\r', b'\n', rest) {
+        out.extend_from_slice(&rest[..end]);
+        out.put_u8(b' ');
+        rest = &rest[end + 1..];
+    }
+    out.extend_from_slice(rest);
+}
 
 /// Appends `kind`, `number` and a line end.
 #[inline]
