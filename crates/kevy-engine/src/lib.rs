@@ -19,6 +19,7 @@ mod context;
 mod effects;
 pub mod keyspace;
 pub mod long_double;
+pub mod number;
 
 pub use context::Context;
 pub use effects::Effects;
