@@ -1,2 +1,4 @@
 //! Node.
 #![forbid(unsafe_code)]
+
+pub mod settings;
