@@ -22,6 +22,12 @@ pub enum Query {
     Configure(Box<Settings>),
     /// Set counters back (`CONFIG RESETSTAT`).
     ResetStats,
+    /// Remove expired keys that nobody asks for, or leave them (`DEBUG SET-ACTIVE-EXPIRE`).
+    SetActiveExpire(bool),
+    /// How many keys a slot has.
+    CountKeys(u16),
+    /// At most so many keys of a slot.
+    Keys(u16, usize),
 }
 
 /// A shard's answer.
@@ -33,8 +39,29 @@ pub enum Answer {
     Clients(Vec<(u64, String)>),
     /// How many it did something to.
     Count(usize),
+    /// Keys.
+    Keys(Vec<Vec<u8>>),
     /// It was done.
     Done,
+}
+
+impl Answer {
+    /// The keys it names.
+    pub fn keys(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Keys(keys) => keys,
+            Self::Summary(_) | Self::Clients(_) | Self::Count(_) | Self::Done => Vec::new(),
+        }
+    }
+
+    /// The counts of all answers, added up.
+    pub fn total(answers: &[Self]) -> usize {
+        let count = |answer: &Self| match answer {
+            Self::Count(count) => *count,
+            Self::Summary(_) | Self::Clients(_) | Self::Keys(_) | Self::Done => 0,
+        };
+        answers.iter().map(count).sum()
+    }
 }
 
 /// Which sessions are meant.
@@ -120,6 +147,15 @@ impl Shard {
             Query::ResetStats => {
                 self.reset_stats();
                 Answer::Done
+            }
+            Query::SetActiveExpire(active) => {
+                self.keyspace.set_active_expire(active);
+                Answer::Done
+            }
+            Query::CountKeys(slot) => Answer::Count(self.keyspace.count_in_slot(slot)),
+            Query::Keys(slot, limit) => {
+                let entries = self.keyspace.keys_in_slot(slot, limit);
+                Answer::Keys(entries.into_iter().map(|entry| entry.key().to_vec()).collect())
             }
         };
         self.send(from, Message::Told(id, Box::new(answer)));

@@ -63,7 +63,7 @@ fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Ans
             .into_iter()
             .flat_map(|answer| match answer {
                 Answer::Clients(clients) => clients,
-                Answer::Summary(_) | Answer::Count(_) | Answer::Done => Vec::new(),
+                Answer::Summary(_) | Answer::Count(_) | Answer::Keys(_) | Answer::Done => Vec::new(),
             })
             .collect();
         clients.sort_unstable();
@@ -89,13 +89,7 @@ fn kill(_: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut BytesMut) 
         }
     }
     let finish = Finish::new(move |_, _, answers, reply| {
-        let killed: usize = answers
-            .iter()
-            .map(|answer| match answer {
-                Answer::Count(count) => *count,
-                Answer::Summary(_) | Answer::Clients(_) | Answer::Done => 0,
-            })
-            .sum();
+        let killed = Answer::total(&answers);
         match (old_form, killed) {
             (true, 0) => reply.error(&ErrorReply::text("ERR No such client")),
             (true, _) => reply.ok(),

@@ -2,6 +2,7 @@
 
 use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, integer, ok, text};
 use crate::host::Door;
+use crate::query::{Answer, Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
 use bytes::BytesMut;
@@ -273,20 +274,24 @@ fn slot_argument(arg: &[u8]) -> Result<u16, ErrorReply> {
     slot.ok().filter(|slot| *slot < SLOTS).ok_or(ErrorReply::text("ERR Invalid slot"))
 }
 
-fn count_keys_in_slot(shard: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
-    let _ = session;
+fn count_keys_in_slot(shard: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
     shard.require_cluster()?;
     let slot = slot_argument(args.at(2))?;
-    Ok(super::server::ask_owner_of_slot(slot, None))
+    let finish = Finish::new(|_, _, answers, reply| reply.length(Answer::total(&answers)));
+    Ok(Outcome::Ask(Query::CountKeys(slot), finish))
 }
 
-fn get_keys_in_slot(shard: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
-    let _ = session;
+fn get_keys_in_slot(shard: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
     shard.require_cluster()?;
     let slot = slot_argument(args.at(2))?;
-    let limit = integer(args.at(3))?;
-    let limit = usize::try_from(limit).map_err(|_| ErrorReply::text("ERR Invalid number of keys"))?;
-    Ok(super::server::ask_owner_of_slot(slot, Some(limit)))
+    let limit = usize::try_from(integer(args.at(3))?).map_err(|_| ErrorReply::text("ERR Invalid number of keys"))?;
+    let finish = Finish::new(|_, _, answers, reply| {
+        // Only the owner of the slot has any.
+        let keys: Vec<Vec<u8>> = answers.into_iter().flat_map(Answer::keys).collect();
+        reply.array(keys.len());
+        keys.iter().for_each(|key| reply.bulk(key));
+    });
+    Ok(Outcome::Ask(Query::Keys(slot, limit), finish))
 }
 
 fn known_node(shard: &Shard, id: &[u8]) -> Result<(), ErrorReply> {
