@@ -19,6 +19,7 @@ mod context;
 mod effects;
 pub mod glob;
 pub mod keyspace;
+pub mod long_double;
 pub mod lzf;
 pub mod number;
 pub mod payload;

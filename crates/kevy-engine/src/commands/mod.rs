@@ -2,15 +2,21 @@
 
 #![allow(
     clippy::unnecessary_wraps,
-    reason = "all commands have one signature, those included that cannot fail"
+    reason = "all commands have one signature, whether they can fail or not"
 )]
 
+mod bitfield;
+mod bitmap;
 mod dump;
 mod expiry;
 mod generic;
 mod keys;
+mod lcs;
 mod object;
 mod sort;
+mod string;
+
+pub use string::LONGEST_STRING_BYTES;
 
 use crate::Command;
 use kevy_proto::resp::Args;
@@ -18,11 +24,18 @@ use kevy_proto::resp::Args;
 /// Every command of the engine, family by family.
 pub fn families() -> impl Iterator<Item = &'static [Command]> {
     [
-        dump::COMMANDS,
-        expiry::COMMANDS,
+        string::get::COMMANDS,
+        string::set::COMMANDS,
+        string::change::COMMANDS,
+        string::increment::COMMANDS,
+        lcs::COMMANDS,
+        bitmap::COMMANDS,
+        bitfield::COMMANDS,
         generic::COMMANDS,
+        expiry::COMMANDS,
         keys::COMMANDS,
         object::COMMANDS,
+        dump::COMMANDS,
         sort::COMMANDS,
     ]
     .into_iter()
