@@ -1,5 +1,18 @@
-//! kevy.
+//! The kevy server as a program: what the user asked for becomes settings, settings become a running server.
+
 #![forbid(unsafe_code)]
-#![allow(dead_code)]
+
+mod cli;
 mod glommio_host;
-fn main() {}
+mod server;
+mod startup;
+
+use cli::Task;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::task() {
+        Task::Serve(settings) => server::run(*settings),
+        Task::Leave(code) => code,
+    }
+}
