@@ -100,7 +100,7 @@ pub struct Summary {
     /// Estimated bytes of its keys and values.
     pub keyspace_bytes: usize,
     /// Average time to live of the keys with an expiry, in milliseconds.
-    pub average_ttl_ms: u64,
+    pub average_ttl_ms: i64,
     /// Changes since the start.
     pub changes: u64,
     /// Claims in the lock table.

@@ -38,8 +38,15 @@ pub type NodeCommand = Row<Run>;
 
 /// Every command of the node, family by family.
 pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
-    [connection::COMMANDS, client::COMMANDS, cluster::COMMANDS, command::COMMANDS, config::COMMANDS, server::COMMANDS]
-        .into_iter()
+    [
+        connection::COMMANDS,
+        client::COMMANDS,
+        cluster::COMMANDS,
+        command::COMMANDS,
+        config::COMMANDS,
+        server::COMMANDS,
+    ]
+    .into_iter()
 }
 
 /// What most rows of the node have in common; also right for containers, whose own function is only reached without a
