@@ -71,8 +71,9 @@ impl Stats {
     pub fn sample(&mut self, now: Now) {
         let (since, before) = self.sampled;
         let elapsed = now.monotonic.saturating_since(since).as_millis() as u64;
-        if elapsed > 0 {
-            self.ops_per_second = self.commands_processed.saturating_sub(before) * 1000 / elapsed;
+        let requests = self.commands_processed.saturating_sub(before);
+        if let Some(rate) = (requests * 1000).checked_div(elapsed) {
+            self.ops_per_second = rate;
             self.sampled = (now.monotonic, self.commands_processed);
         }
     }

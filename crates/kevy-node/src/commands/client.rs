@@ -12,7 +12,7 @@ const PLAIN: Flags = ALWAYS.with(Flags::NOSCRIPT);
 const ADMIN: Flags = PLAIN.with(Flags::ADMIN);
 
 /// The commands of this family.
-pub const COMMANDS: &[NodeCommand] = &[NodeCommand {
+pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
     name: "client",
     since: "2.4.0",
     summary: "A container for client connection commands.",

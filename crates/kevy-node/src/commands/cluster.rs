@@ -49,7 +49,7 @@ const fn refused(name: &'static str, arity: i32, flags: Flags) -> NodeCommand {
 }
 
 /// The commands of this family.
-pub const COMMANDS: &[NodeCommand] = &[
+pub(super) const COMMANDS: &[NodeCommand] = &[
     NodeCommand {
         name: "cluster",
         group: "cluster",

@@ -9,7 +9,7 @@ use kevy_proto::command::{Flags, Keys};
 use kevy_proto::resp::{Args, Encoder, ErrorReply};
 
 /// The commands of this family.
-pub const COMMANDS: &[NodeCommand] = &[NodeCommand {
+pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
     name: "command",
     arity: -1,
     flags: ALWAYS,
@@ -120,12 +120,16 @@ impl Columns {
 }
 
 /// Whether a name of the table belongs to a command of its own.
-fn is_top_level(named: &&Named) -> bool {
+fn is_top_level(named: &Named) -> bool {
     !named.full_name.contains('|')
 }
 
 fn top_level(shard: &Shard) -> impl Iterator<Item = &Named> {
-    shard.commands.all().iter().filter(is_top_level)
+    shard
+        .commands
+        .all()
+        .iter()
+        .filter(|named| is_top_level(named))
 }
 
 fn all(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
@@ -421,11 +425,12 @@ fn list(
 /// The keys of the command that stands behind `COMMAND GETKEYS`, and whether it writes.
 fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, bool), ErrorReply> {
     let inner = args.skip(2);
-    let found = shard.commands.find(inner).map_err(|error| match error {
-        ErrorReply::WrongArity(_) => {
+    let found = shard.commands.find(inner).map_err(|error| {
+        if matches!(error, ErrorReply::WrongArity(_)) {
             ErrorReply::text("ERR Invalid number of arguments specified for command")
+        } else {
+            ErrorReply::text("ERR Invalid command specified")
         }
-        _ => ErrorReply::text("ERR Invalid command specified"),
     })?;
     let columns = Columns::of(found.handler);
     if columns.keys == Keys::None {

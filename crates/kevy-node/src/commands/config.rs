@@ -12,7 +12,7 @@ use kevy_proto::resp::{Args, Encoder, ErrorReply};
 const ADMIN: Flags = ALWAYS.with(Flags::NOSCRIPT).with(Flags::ADMIN);
 
 /// The commands of this family.
-pub const COMMANDS: &[NodeCommand] = &[NodeCommand {
+pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
     name: "config",
     group: "server",
     since: "2.0.0",

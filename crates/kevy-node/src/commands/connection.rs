@@ -8,7 +8,7 @@ use kevy_proto::command::Flags;
 use kevy_proto::resp::{Args, Encoder, ErrorReply, RespVersion};
 
 /// The version of Redis whose commands kevy speaks; clients read it to know what they may use.
-pub const REDIS_VERSION: &str = "7.2.0";
+pub(super) const REDIS_VERSION: &str = "7.2.0";
 
 const NO_AUTH: Flags = ALWAYS
     .with(Flags::NOSCRIPT)
@@ -17,7 +17,7 @@ const NO_AUTH: Flags = ALWAYS
     .with(Flags::ALLOW_BUSY);
 
 /// The commands of this family.
-pub const COMMANDS: &[NodeCommand] = &[
+pub(super) const COMMANDS: &[NodeCommand] = &[
     NodeCommand {
         name: "ping",
         arity: -1,

@@ -1,5 +1,10 @@
 //! What the session or the control plane answers, a file per family: row and function together, as in the engine.
 
+#![allow(
+    clippy::unnecessary_wraps,
+    reason = "all commands have one signature, whether they can fail or not"
+)]
+
 mod client;
 mod client_line;
 mod cluster;

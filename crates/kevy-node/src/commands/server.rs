@@ -1,7 +1,7 @@
 //! Commands about the server as a whole.
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, info, integer, is, ok, text};
-use crate::query::{Answer, Finish, Query};
+use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, info, integer, is};
+use crate::query::{Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
 use bytes::BytesMut;
@@ -15,7 +15,7 @@ const SERVER: NodeCommand = NodeCommand {
 };
 
 /// The commands of this family.
-pub const COMMANDS: &[NodeCommand] = &[
+pub(super) const COMMANDS: &[NodeCommand] = &[
     NodeCommand {
         name: "info",
         arity: -1,

@@ -5,6 +5,7 @@ use super::*;
 use crate::host::Door;
 use kevy_proto::slot::slot_of;
 use std::collections::BTreeMap as Map;
+use std::fmt::Write;
 
 /// All shards of one process.
 struct Process {
@@ -151,9 +152,9 @@ fn pipelined_replies_keep_their_order_over_shards() {
     let mut pipeline = String::new();
     let mut expected = String::new();
     for n in 0..1000 {
-        pipeline += &format!("SET key{n} {n}\r\nGET key{n}\r\nPING {n}\r\n");
+        let _ = write!(pipeline, "SET key{n} {n}\r\nGET key{n}\r\nPING {n}\r\n");
         let length = n.to_string().len();
-        expected += &format!("+OK\r\n${length}\r\n{n}\r\n${length}\r\n{n}\r\n");
+        let _ = write!(expected, "+OK\r\n${length}\r\n{n}\r\n${length}\r\n{n}\r\n");
     }
     // In pieces that cut requests anywhere.
     for piece in pipeline.as_bytes().chunks(777) {
