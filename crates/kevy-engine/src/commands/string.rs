@@ -93,7 +93,7 @@ mod tests {
         ];
         for (start, end, length, expected) in cases {
             assert_eq!(
-                range(start, end, length),
+                clamped_range(start, end, length),
                 expected,
                 "{start} {end} {length}"
             );
