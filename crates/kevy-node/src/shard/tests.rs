@@ -185,6 +185,9 @@ fn commands_over_several_shards_answer_as_one() {
         process.ask(client, &format!("EXISTS {a} {b} {c} {a}")),
         ":4\r\n"
     );
+    let odd = process.ask(client, &format!("MSET {a} 9 {b} 9 {c}"));
+    assert_eq!(odd, "-ERR wrong number of arguments for 'mset' command\r\n");
+    assert_eq!(process.ask(client, &format!("GET {a}")), "$1\r\n1\r\n");
     assert_eq!(process.ask(client, "DBSIZE"), ":3\r\n");
     assert_eq!(process.ask(client, &format!("RENAME {a} {b}")), "+OK\r\n");
     assert_eq!(
