@@ -104,9 +104,10 @@ fn run_shards(settings: &Arc<Settings>, listeners: ListenersByShard) -> Result<(
     if !plan.is_pinned() {
         tracing::info!("More shards than usable cores: shards are not pinned");
     }
-    let (polls, doorbells) = doorbells(settings.server.threads)
-        .map_err(StartError::while_doing("create pollers"))?;
-    signals::listen(Arc::clone(&doorbells)).map_err(StartError::while_doing("listen for signals"))?;
+    let (polls, doorbells) =
+        doorbells(settings.server.threads).map_err(StartError::while_doing("create pollers"))?;
+    signals::listen(Arc::clone(&doorbells))
+        .map_err(StartError::while_doing("listen for signals"))?;
     let seats = seats(settings, &plan, polls, listeners, &doorbells);
     let (ready, all_ready) = channel();
     let mut running = Vec::with_capacity(seats.len());
@@ -127,7 +128,9 @@ fn run_shards(settings: &Arc<Settings>, listeners: ListenersByShard) -> Result<(
     running
         .into_iter()
         .zip(0..)
-        .fold(result, |result, (executor, shard)| result.and(end(executor, shard)))
+        .fold(result, |result, (executor, shard)| {
+            result.and(end(executor, shard))
+        })
 }
 
 /// Waits until every shard accepts, or one has failed to.
@@ -158,7 +161,9 @@ fn addresses(listeners: &ListenersByShard) -> String {
 
 /// A poller for each shard, and the doorbell that wakes it.
 fn doorbells(shards: u16) -> io::Result<(Vec<Poll>, Arc<[Doorbell]>)> {
-    let polls = (0..shards).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
+    let polls = (0..shards)
+        .map(|_| Poll::new())
+        .collect::<io::Result<Vec<_>>>()?;
     let doorbells = polls
         .iter()
         .map(|poll| Ok(Doorbell::new(Waker::new(poll.registry(), DOORBELL)?)))
@@ -184,25 +189,29 @@ fn seats(
     let count = ConnectionCount::default();
     let process = describe_process();
     let ports: Vec<MeshPort<Message>> = mesh(doorbells);
-    let seat = |(id, ((poll, listeners), mesh)): (u16, ((Poll, Vec<Listener>), MeshPort<Message>))| Seat {
-        parts: HostParts {
-            poll,
-            listeners,
-            count: count.clone(),
-            mesh,
-            clock,
-            may_spin: plan.may_spin(),
-        },
-        config: ShardConfig {
-            id: ShardId(id),
-            settings: Arc::clone(settings),
-            seed: HostEntropy.next_u64(),
-            process: process.clone(),
-            now: clock.now(),
-        },
-        doorbells: Arc::clone(doorbells),
-    };
-    (0..).zip(polls.into_iter().zip(listeners).zip(ports)).map(seat).collect()
+    let seat =
+        |(id, ((poll, listeners), mesh)): (u16, ((Poll, Vec<Listener>), MeshPort<Message>))| Seat {
+            parts: HostParts {
+                poll,
+                listeners,
+                count: count.clone(),
+                mesh,
+                clock,
+                may_spin: plan.may_spin(),
+            },
+            config: ShardConfig {
+                id: ShardId(id),
+                settings: Arc::clone(settings),
+                seed: HostEntropy.next_u64(),
+                process: process.clone(),
+                now: clock.now(),
+            },
+            doorbells: Arc::clone(doorbells),
+        };
+    (0..)
+        .zip(polls.into_iter().zip(listeners).zip(ports))
+        .map(seat)
+        .collect()
 }
 
 impl Seat {

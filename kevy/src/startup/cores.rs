@@ -28,7 +28,12 @@ impl Plan {
         };
         // Less than the cores where a container has a quota.
         let parallelism = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::among(&usable, parallelism, usize::from(shards), usize::from(offset))
+        Self::among(
+            &usable,
+            parallelism,
+            usize::from(shards),
+            usize::from(offset),
+        )
     }
 
     fn among(usable: &[usize], parallelism: usize, shards: usize, offset: usize) -> Self {
@@ -67,7 +72,9 @@ fn usable_cores() -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else {
         return Vec::new();
     };
-    (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect()
+    (0..CpuSet::MAX_CPU)
+        .filter(|&core| allowed.is_set(core))
+        .collect()
 }
 
 #[cfg(test)]
@@ -81,7 +88,10 @@ mod tests {
         assert!(plan.may_spin());
         let crowded = Plan::among(&[2, 3, 6], 3, 4, 0);
         assert!(!crowded.is_pinned() && !crowded.may_spin());
-        assert!(!Plan::among(&[0, 1], 1, 2, 0).may_spin(), "a quota of one core");
+        assert!(
+            !Plan::among(&[0, 1], 1, 2, 0).may_spin(),
+            "a quota of one core"
+        );
     }
 
     #[test]

@@ -72,7 +72,10 @@ mod tests {
         let lock_held = lock(&directory).unwrap();
         let refused = lock(&directory).unwrap_err().to_string();
         let pid = std::process::id();
-        assert!(refused.ends_with(&format!("is used by another kevy (pid {pid})")), "{refused}");
+        assert!(
+            refused.ends_with(&format!("is used by another kevy (pid {pid})")),
+            "{refused}"
+        );
         drop(lock_held);
         lock(&directory).unwrap();
     }

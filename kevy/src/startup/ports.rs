@@ -91,7 +91,11 @@ fn bind_cluster(settings: &Settings, by_shard: &mut [Vec<Listener>]) -> Result<(
 
 /// A socket whose options its connections inherit.
 fn tcp_socket(settings: &Settings, ip: IpAddr) -> io::Result<Socket> {
-    let domain = if ip.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
+    let domain = if ip.is_ipv6() {
+        Domain::IPV6
+    } else {
+        Domain::IPV4
+    };
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new(domain, kind, Some(Protocol::TCP))?;
     if ip.is_ipv6() {
@@ -125,7 +129,11 @@ fn listen(
 ) -> io::Result<Listener> {
     socket.listen(backlog(settings))?;
     let bound = socket.local_addr()?.as_socket().unwrap_or(address);
-    Ok(Listener::new(OwnedFd::from(socket), door, ListenAddress::Tcp(bound)))
+    Ok(Listener::new(
+        OwnedFd::from(socket),
+        door,
+        ListenAddress::Tcp(bound),
+    ))
 }
 
 fn backlog(settings: &Settings) -> i32 {
@@ -136,8 +144,12 @@ fn listen_fault(address: SocketAddr, error: io::Error) -> StartError {
     // std's own words, without the number that the system's come with.
     let advice = match error.kind() {
         io::ErrorKind::AddrInUse => "stop the server that uses it or choose another with --port",
-        io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose another with --port",
-        io::ErrorKind::AddrNotAvailable => "this machine has no such address; choose another with --bind",
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need a privilege; choose another with --port"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine has no such address; choose another with --bind"
+        }
         _ => "see `bind` and `port` in docs/CONFIGURATION.md",
     };
     StartError::Listen {
@@ -160,7 +172,8 @@ fn bind_unix(settings: &Settings, path: &Path) -> Result<Listener, StartError> {
         }
         fs::remove_file(path).map_err(fault)?;
     }
-    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None).map_err(fault)?;
+    let socket =
+        Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None).map_err(fault)?;
     let address = SockAddr::unix(path).map_err(fault)?;
     socket.bind(&address).map_err(fault)?;
     if settings.server.unixsocketperm != 0 {
@@ -208,7 +221,10 @@ mod tests {
         let mut settings = settings(3);
         settings.server.accept_shards = Some(2);
         let listeners = bind(&settings).unwrap();
-        assert_eq!(listeners.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 0]);
+        assert_eq!(
+            listeners.iter().map(Vec::len).collect::<Vec<_>>(),
+            [1, 1, 0]
+        );
         let clients: Vec<_> = (0..200)
             .map(|_| TcpStream::connect(("127.0.0.1", settings.server.port)).unwrap())
             .collect();
@@ -242,7 +258,10 @@ mod tests {
         let own = |shard| Door::Shard(ShardId(shard));
         assert_eq!(doors, [vec![Door::Main, own(0)], vec![own(1)]]);
         settings.cluster.port_base = Some(65535);
-        assert!(matches!(bind_cluster(&settings, &mut [vec![]]), Err(StartError::ClusterPorts { .. })));
+        assert!(matches!(
+            bind_cluster(&settings, &mut [vec![]]),
+            Err(StartError::ClusterPorts { .. })
+        ));
     }
 
     #[test]
@@ -253,9 +272,16 @@ mod tests {
         let accepted = listeners[0][0].accept().unwrap();
         let socket = socket2::SockRef::from(&accepted.socket);
         assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
-        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(300));
+        assert_eq!(
+            socket.tcp_keepalive_time().unwrap(),
+            Duration::from_secs(300)
+        );
         assert_eq!(accepted.local_ip.unwrap().to_string(), "127.0.0.1");
-        assert!(accepted.local_address.ends_with(&format!(":{}", settings.server.port)));
+        assert!(
+            accepted
+                .local_address
+                .ends_with(&format!(":{}", settings.server.port))
+        );
     }
 
     #[test]
@@ -268,7 +294,10 @@ mod tests {
         let first = bind_unix(&settings, &path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert!(matches!(bind_unix(&settings, &path), Err(StartError::UnixSocketInUse(_))));
+        assert!(matches!(
+            bind_unix(&settings, &path),
+            Err(StartError::UnixSocketInUse(_))
+        ));
         drop(first);
         bind_unix(&settings, &path).unwrap();
         remove_unix_socket(&settings);
