@@ -184,42 +184,42 @@ impl Decoder {
     }
 
     /// The number of arguments that the array's header announces.
+    #[inline]
     fn count(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
-        let Some(header) = self.header(buffer, HeaderKind::Count)? else {
-            return Ok(None);
+        let header = match usual_header(buffer, b'*') {
+            Some(header) => header,
+            None => match self.unusual_header(buffer, HeaderKind::Count)? {
+                Some(header) => header,
+                None => return Ok(None),
+            },
         };
-        self.understood_bytes += header.length_bytes;
-        // Redis treats every negative count as it treats zero.
-        let count = usize::try_from(header.number).unwrap_or(0);
-        if count > self.limits.arguments {
+        self.understood_bytes = header.length_bytes;
+        if header.number > self.limits.arguments {
             return Err(ProtocolError::InvalidMultibulkLength);
         }
-        Ok(Some(count))
+        Ok(Some(header.number))
     }
 
     /// The next argument, if it has arrived with its line end. Redis does not look at that line end, nor does kevy.
+    #[inline]
     fn bulk(&mut self, buffer: &[u8]) -> Result<Option<Span>, ProtocolError> {
-        let Some(header) = self.header(buffer, HeaderKind::Bulk)? else {
-            return Ok(None);
+        let line = buffer.get(self.understood_bytes..).unwrap_or_default();
+        let header = match usual_header(line, b'$') {
+            Some(header) => header,
+            None => match self.unusual_header(line, HeaderKind::Bulk)? {
+                Some(header) => header,
+                None => return Ok(None),
+            },
         };
-        let length = usize::try_from(header.number)
-            .ok()
-            .filter(|length| *length <= self.limits.bulk_bytes)
-            .ok_or(ProtocolError::InvalidBulkLength)?;
-        let start = self.understood_bytes + header.length_bytes;
-        let arrived = buffer.len() - start;
+        let length = header.number;
+        if length > self.limits.bulk_bytes {
+            return Err(ProtocolError::InvalidBulkLength);
+        }
+        let arrived = line.len() - header.length_bytes;
         // `length` is below the largest limit, yet a caller may choose that limit.
         let whole = length.saturating_add(LINE_END_BYTES) <= arrived;
+        let start = self.understood_bytes + header.length_bytes;
         Ok(whole.then_some(Span { start, length }))
-    }
-
-    /// The header at the start of what is not yet understood.
-    fn header(&mut self, buffer: &[u8], kind: HeaderKind) -> Result<Option<Header>, ProtocolError> {
-        let line = buffer.get(self.understood_bytes..).unwrap_or_default();
-        match usual_header(line, kind.byte()) {
-            Some(header) => Ok(Some(header)),
-            None => self.unusual_header(line, kind),
-        }
     }
 
     /// Any header: one that has not arrived whole, one that is wrong, a negative one.
@@ -248,8 +248,15 @@ impl Decoder {
         if line[0] != kind.byte() {
             return Err(ProtocolError::ExpectedBulk(line[0]));
         }
+        let number = signed(&line[1..end]).ok_or(kind.invalid())?;
+        let number = match (usize::try_from(number), kind) {
+            (Ok(number), _) => number,
+            // Redis treats every negative count as it treats zero.
+            (Err(_), HeaderKind::Count) => 0,
+            (Err(_), HeaderKind::Bulk) => return Err(ProtocolError::InvalidBulkLength),
+        };
         Ok(Some(Header {
-            number: signed(&line[1..end]).ok_or(kind.invalid())?,
+            number,
             length_bytes: end + LINE_END_BYTES,
         }))
     }
@@ -320,8 +327,9 @@ impl HeaderKind {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Header {
-    number: i64,
+    number: usize,
     /// Bytes of the header with its line end.
     length_bytes: usize,
 }
@@ -329,22 +337,31 @@ struct Header {
 /// A whole header with a short number that is not negative: all that honest clients send. `None` means: look closer.
 #[inline]
 fn usual_header(line: &[u8], kind: u8) -> Option<Header> {
-    let [first, digits @ ..] = line else {
-        return None;
+    // Almost every header has one or two digits: their bytes are looked at together, before any loop.
+    let (number, length_bytes) = match *line {
+        [first, digit @ b'0'..=b'9', b'\r', _, ..] if first == kind => {
+            (usize::from(digit - b'0'), 4)
+        }
+        [first, tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..] if first == kind => {
+            (usize::from(tens - b'0') * 10 + usize::from(ones - b'0'), 5)
+        }
+        [first, ref digits @ ..] if first == kind => {
+            let (number, length) = unsigned(digits)?;
+            // The kind, the digits, and a line end of which the second byte only has to be there.
+            let length_bytes = 1 + length + LINE_END_BYTES;
+            (length_bytes <= line.len()).then_some((number, length_bytes))?
+        }
+        _ => return None,
     };
-    let (number, length) = unsigned(digits)?;
-    // The kind byte, the digits, and a line end of which the second byte only has to be there.
-    let length_bytes = 1 + length + LINE_END_BYTES;
-    (*first == kind && length_bytes <= line.len()).then_some(Header {
+    Some(Header {
         number,
         length_bytes,
     })
 }
 
 /// A number of few digits before a CR, and how many digits it has.
-#[inline]
-pub(super) fn unsigned(digits: &[u8]) -> Option<(i64, usize)> {
-    let mut number = 0_i64;
+pub(super) fn unsigned(digits: &[u8]) -> Option<(usize, usize)> {
+    let mut number = 0_usize;
     for (at, byte) in digits.iter().enumerate().take(USUAL_DIGITS + 1) {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
@@ -354,7 +371,7 @@ pub(super) fn unsigned(digits: &[u8]) -> Option<(i64, usize)> {
         if at > 0 && number == 0 {
             return None;
         }
-        number = number * 10 + i64::from(digit);
+        number = number * 10 + usize::from(digit);
     }
     None
 }

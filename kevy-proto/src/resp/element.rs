@@ -117,21 +117,24 @@ fn announced(
     let usual = bytes.get(1..).and_then(unsigned);
     let (length, header_bytes) = match usual {
         Some((length, digits)) if bytes[1 + digits..].starts_with(LINE_END) => {
-            (length, 1 + digits + LINE_END.len())
+            (Some(length), 1 + digits + LINE_END.len())
         }
         _ => match line(bytes, searched_bytes)? {
             None => return Ok(None),
+            Some((b"-1", header_bytes)) => (None, header_bytes),
             Some((text, header_bytes)) => {
-                let length = integer(text).ok_or(ProtocolError::InvalidLength)?;
-                (length, header_bytes)
+                let length = integer(text).and_then(|length| usize::try_from(length).ok());
+                (
+                    Some(length.ok_or(ProtocolError::InvalidLength)?),
+                    header_bytes,
+                )
             }
         },
     };
-    match usize::try_from(length) {
-        Ok(length) if length <= limit => Ok(Some((Some(length), header_bytes))),
-        Err(_) if length == -1 => Ok(Some((None, header_bytes))),
-        _ => Err(ProtocolError::InvalidLength),
+    if length.is_some_and(|length| length > limit) {
+        return Err(ProtocolError::InvalidLength);
     }
+    Ok(Some((length, header_bytes)))
 }
 
 fn string<'a>(
