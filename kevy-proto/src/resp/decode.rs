@@ -10,6 +10,7 @@
 //! any other. Redis accepts a line longer than [`Limits::inline_bytes`] if all of it arrived in one read: here it is refused
 //! however it arrived. Redis accepts up to 2^31 - 1 arguments: here it is [`Limits::arguments`].
 
+use super::header::{Header, HeaderKind, LINE_END_BYTES, USUAL_HEADER_BYTES, signed, usual_header};
 use super::inline::Line;
 use super::{Args, ProtocolError, Span};
 use alloc::vec::Vec;
@@ -27,11 +28,6 @@ pub const MAX_HEADER_BYTES: usize = 64 * 1024;
 const KEPT_SPANS: usize = 256;
 /// Unescaped bytes kept between requests.
 const KEPT_SCRATCH_BYTES: usize = 4096;
-/// Longest header that is accepted without a look at [`Limits::header_bytes`]: its kind and ten digits.
-const USUAL_HEADER_BYTES: usize = 1 + USUAL_DIGITS;
-const USUAL_DIGITS: usize = 10;
-/// A header's line end. Redis looks at the first of its bytes only.
-const LINE_END_BYTES: usize = 2;
 
 /// What a request may measure at most. A request beyond a limit is refused before its bytes are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,97 +292,6 @@ impl Decoder {
 pub fn is_cross_protocol(args: Args<'_>) -> bool {
     let name = args.at(0);
     name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
-}
-
-#[derive(Clone, Copy)]
-enum HeaderKind {
-    Count,
-    Bulk,
-}
-
-impl HeaderKind {
-    fn byte(self) -> u8 {
-        match self {
-            Self::Count => b'*',
-            Self::Bulk => b'$',
-        }
-    }
-
-    fn invalid(self) -> ProtocolError {
-        match self {
-            Self::Count => ProtocolError::InvalidMultibulkLength,
-            Self::Bulk => ProtocolError::InvalidBulkLength,
-        }
-    }
-
-    fn too_long(self) -> ProtocolError {
-        match self {
-            Self::Count => ProtocolError::TooBigMultibulkCount,
-            Self::Bulk => ProtocolError::TooBigBulkCount,
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Header {
-    number: usize,
-    /// Bytes of the header with its line end.
-    length_bytes: usize,
-}
-
-/// A whole header with a short number that is not negative: all that honest clients send. `None` means: look closer.
-#[inline]
-fn usual_header(line: &[u8], kind: u8) -> Option<Header> {
-    // Almost every header has one or two digits: their bytes are looked at together, before any loop.
-    let (number, length_bytes) = match *line {
-        [first, digit @ b'0'..=b'9', b'\r', _, ..] if first == kind => {
-            (usize::from(digit - b'0'), 4)
-        }
-        [first, tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..] if first == kind => {
-            (usize::from(tens - b'0') * 10 + usize::from(ones - b'0'), 5)
-        }
-        [first, ref digits @ ..] if first == kind => {
-            let (number, length) = unsigned(digits)?;
-            // The kind, the digits, and a line end of which the second byte only has to be there.
-            let length_bytes = 1 + length + LINE_END_BYTES;
-            (length_bytes <= line.len()).then_some((number, length_bytes))?
-        }
-        _ => return None,
-    };
-    Some(Header {
-        number,
-        length_bytes,
-    })
-}
-
-/// A number of few digits before a CR, and how many digits it has.
-pub(super) fn unsigned(digits: &[u8]) -> Option<(usize, usize)> {
-    let mut number = 0_usize;
-    for (at, byte) in digits.iter().enumerate().take(USUAL_DIGITS + 1) {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return (*byte == b'\r' && at > 0).then_some((number, at));
-        }
-        // Leading zeros are wrong.
-        if at > 0 && number == 0 {
-            return None;
-        }
-        number = number * 10 + usize::from(digit);
-    }
-    None
-}
-
-/// A number as Redis reads it: no plus, no leading zeros, no `-0`, within 64 bits.
-fn signed(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let negative = digits.len() < text.len();
-    let canonical = match digits {
-        [b'0'] => !negative,
-        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    let text = core::str::from_utf8(text).ok()?;
-    canonical.then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The elements that replies are made of: a line, a string, or the header of an array, map, set or push.
 
-use super::decode::{MAX_BULK_BYTES, unsigned};
+use super::decode::MAX_BULK_BYTES;
+use super::header::usual_header;
 use super::{ProtocolError, Reply};
 use bytes::Bytes;
 
@@ -114,10 +115,9 @@ fn announced(
     searched_bytes: &mut usize,
     limit: usize,
 ) -> Result<Option<(Option<usize>, usize)>, ProtocolError> {
-    let usual = bytes.get(1..).and_then(unsigned);
-    let (length, header_bytes) = match usual {
-        Some((length, digits)) if bytes[1 + digits..].starts_with(LINE_END) => {
-            (Some(length), 1 + digits + LINE_END.len())
+    let (length, header_bytes) = match usual_header(bytes, bytes[0]) {
+        Some(header) if bytes[..header.length_bytes].ends_with(LINE_END) => {
+            (Some(header.number), header.length_bytes)
         }
         _ => match line(bytes, searched_bytes)? {
             None => return Ok(None),
