@@ -2,7 +2,7 @@
 
 use super::ProtocolError;
 
-/// Longest header that is accepted without a look at [`Limits::header_bytes`]: its kind and ten digits.
+/// Longest header that is accepted without a look at [`super::Limits::header_bytes`]: its kind and ten digits.
 pub(super) const USUAL_HEADER_BYTES: usize = 1 + USUAL_DIGITS;
 const USUAL_DIGITS: usize = 10;
 /// A header's line end. Redis looks at the first of its bytes only.
