@@ -4,12 +4,14 @@
 //! that is the picture of an accept-shards sweep.
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::{
-    BindKeyPoints, ChartBuilder, Circle, Color, DrawingArea, IntoDrawingArea, LineSeries,
-    PathElement, RGBColor, SVGBackend, SeriesLabelPosition, Text, WHITE,
+    ChartBuilder, Circle, Color, DrawingArea, IntoDrawingArea, LineSeries, PathElement, RGBColor,
+    SVGBackend, SeriesLabelPosition, Text, WHITE,
 };
 
 use crate::error::{Doing, Error};
@@ -149,13 +151,33 @@ fn by_depth(title: String, depths: &[usize], rows: &[(usize, &str, f64)]) -> Pan
     }
 }
 
+/// An axis of places 0, 1, 2 ... with a label at each and half a place of room at both ends.
+struct Places(usize);
+
+impl Ranged for Places {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        let part = (value + 0.5) / self.0.max(1) as f64;
+        limit.0 + (part * f64::from(limit.1 - limit.0)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        (0..self.0).map(|at| at as f64).collect()
+    }
+
+    fn range(&self) -> Range<f64> {
+        -0.5..self.0 as f64 - 0.5
+    }
+}
+
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) -> Drawn {
     let points = panel.lines.iter().flat_map(|line| &line.1);
     let top = points.map(|point| point.1).fold(1.0, f64::max) * HEADROOM;
-    let places = (0..panel.categories.len()).map(|at| at as f64).collect();
-    let x_axis = (-0.5..panel.categories.len() as f64 - 0.5).with_key_points(places);
+    let x_axis = Places(panel.categories.len());
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, ("sans-serif", 22))
         .margin(12)

@@ -47,8 +47,8 @@ impl Faults {
 pub struct Tally {
     /// From sending a batch to its last reply, once per request, in nanoseconds.
     pub latency_ns: Histogram<u64>,
-    /// Replies received, right or wrong.
-    pub replies: u64,
+    /// Replies received since the last [`Self::take_replies`], right or wrong.
+    replies: u64,
     /// Replies that were wrong, from the first connection on: never forgotten.
     pub faults: Faults,
 }
@@ -68,10 +68,14 @@ impl Tally {
         })
     }
 
-    /// Forgets what the warm-up gave, but not its faults.
+    /// Forgets the latencies of the warm-up, but not its faults.
     pub fn begin_window(&mut self) {
         self.latency_ns.reset();
-        self.replies = 0;
+    }
+
+    /// Replies since this was last asked.
+    pub fn take_replies(&mut self) -> u64 {
+        std::mem::take(&mut self.replies)
     }
 }
 

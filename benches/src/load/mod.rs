@@ -9,7 +9,7 @@ mod connection;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -33,10 +33,17 @@ const WARM_UP: u8 = 0;
 const WINDOW: u8 = 1;
 const STOP: u8 = 2;
 
+/// What the threads and their owner tell each other.
+#[derive(Debug, Default)]
+struct Shared {
+    phase: AtomicU8,
+    replies: AtomicU64,
+}
+
 /// A generator at work. Dropping it stops it, too.
 #[derive(Debug)]
 pub struct Load {
-    phase: Arc<AtomicU8>,
+    shared: Arc<Shared>,
     threads: Vec<JoinHandle<Result<Tally, Error>>>,
 }
 
@@ -59,14 +66,14 @@ impl Load {
             let stream = connect(addr).doing(|| format!("connection {number} to {addr}"))?;
             shares[number % count].push(Connection::new(stream, batch, cell.value_bytes));
         }
-        let phase = Arc::new(AtomicU8::new(WARM_UP));
+        let shared = Arc::new(Shared::default());
         let mut load = Self {
-            phase: Arc::clone(&phase),
+            shared: Arc::clone(&shared),
             threads: Vec::new(),
         };
         for (number, share) in shares.into_iter().enumerate() {
             let core = cores.map(|cores| cores.list()[number]);
-            let thread = spawn(core, share, Arc::clone(&phase))?;
+            let thread = spawn(core, share, Arc::clone(&shared))?;
             load.threads.push(thread);
         }
         Ok(load)
@@ -74,7 +81,12 @@ impl Load {
 
     /// From now on latencies count.
     pub fn begin_window(&self) {
-        self.phase.store(WINDOW, Ordering::Relaxed);
+        self.shared.phase.store(WINDOW, Ordering::Relaxed);
+    }
+
+    /// Replies received since the start; a turn's replies are added at its end.
+    pub fn replies(&self) -> u64 {
+        self.shared.replies.load(Ordering::Relaxed)
     }
 
     /// How many threads send.
@@ -87,13 +99,12 @@ impl Load {
     /// # Errors
     /// What broke a connection, if one broke.
     pub fn finish(mut self) -> Result<Tally, Error> {
-        self.phase.store(STOP, Ordering::Relaxed);
+        self.shared.phase.store(STOP, Ordering::Relaxed);
         let mut whole = Tally::new().doing(|| "make a histogram".to_owned())?;
         for thread in self.threads.drain(..) {
             let part = thread
                 .join()
                 .map_err(|_| Error::Reply("a generator thread panicked".into()))??;
-            whole.replies += part.replies;
             whole.faults.merge(part.faults);
             // Equal bounds, so adding cannot fail.
             whole
@@ -108,7 +119,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        self.phase.store(STOP, Ordering::Relaxed);
+        self.shared.phase.store(STOP, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             let _ended = thread.join();
         }
@@ -125,7 +136,7 @@ fn connect(addr: SocketAddr) -> io::Result<mio::net::TcpStream> {
 fn spawn(
     core: Option<usize>,
     share: Vec<Connection>,
-    phase: Arc<AtomicU8>,
+    shared: Arc<Shared>,
 ) -> Result<JoinHandle<Result<Tally, Error>>, Error> {
     std::thread::Builder::new()
         .name("load".into())
@@ -133,12 +144,12 @@ fn spawn(
             if let Some(core) = core {
                 cores::pin(&[core])?;
             }
-            drive(share, &phase).doing(|| "a connection under load".to_owned())
+            drive(share, &shared).doing(|| "a connection under load".to_owned())
         })
         .doing(|| "start a generator thread".to_owned())
 }
 
-fn drive(mut share: Vec<Connection>, phase: &AtomicU8) -> io::Result<Tally> {
+fn drive(mut share: Vec<Connection>, shared: &Shared) -> io::Result<Tally> {
     let mut poll = Poll::new()?;
     for (number, connection) in share.iter_mut().enumerate() {
         let interest = Interest::READABLE | Interest::WRITABLE;
@@ -152,7 +163,7 @@ fn drive(mut share: Vec<Connection>, phase: &AtomicU8) -> io::Result<Tally> {
     let mut seen = WARM_UP;
     loop {
         wait(&mut poll, &mut events)?;
-        let now = phase.load(Ordering::Relaxed);
+        let now = shared.phase.load(Ordering::Relaxed);
         if now == STOP {
             return Ok(tally);
         }
@@ -169,6 +180,9 @@ fn drive(mut share: Vec<Connection>, phase: &AtomicU8) -> io::Result<Tally> {
                 connection.receive(&mut buffer, &mut tally)?;
             }
         }
+        shared
+            .replies
+            .fetch_add(tally.take_replies(), Ordering::Relaxed);
     }
 }
 
