@@ -84,6 +84,13 @@ pub struct Sample {
     pub first_fault: Option<String>,
 }
 
+impl Sample {
+    /// CPU time of the server per time passed: 1 is one core in full use.
+    pub fn server_load(&self) -> f64 {
+        self.cpu_us_per_op * self.ops_per_s / 1e6
+    }
+}
+
 /// Latencies of a window, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {

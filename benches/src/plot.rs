@@ -10,9 +10,10 @@ use std::path::Path;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 use plotters::prelude::{
-    ChartBuilder, Circle, Color, DrawingArea, IntoDrawingArea, LineSeries, PathElement, RGBColor,
-    SVGBackend, SeriesLabelPosition, Text, WHITE,
+    BLACK, ChartBuilder, Circle, Color, DrawingArea, IntoDrawingArea, IntoFont, LineSeries,
+    PathElement, RGBColor, SVGBackend, SeriesLabelPosition, Text, WHITE,
 };
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::{Doing, Error};
 use crate::report::Report;
@@ -210,12 +211,13 @@ fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) -> Drawn {
                 .iter()
                 .map(|p| Circle::new(at(p), 4, colour.filled())),
         )?;
-        chart.draw_series(points.iter().map(|point| {
-            let (x, y) = at(point);
-            let figure = format!("{:.0}", point.1);
-            Text::new(figure, (x, y + top / 40.0), ("sans-serif", 14))
-        }))?;
     }
+    let style = ("sans-serif", 14).into_font().color(&BLACK);
+    let style = style.pos(Pos::new(HPos::Center, VPos::Bottom));
+    chart.draw_series(highest(panel).map(|(at, kops)| {
+        let place = (at as f64, kops + top / 50.0);
+        Text::new(format!("{kops:.0}"), place, style.clone())
+    }))?;
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperLeft)
@@ -224,6 +226,18 @@ fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) -> Drawn {
         .label_font(("sans-serif", 16))
         .draw()?;
     Ok(())
+}
+
+/// The highest point of each category, which alone bears its figure: more would overlap.
+fn highest(panel: &Panel) -> impl Iterator<Item = (usize, f64)> {
+    (0..panel.categories.len()).filter_map(|at| {
+        let points = panel.lines.iter().flat_map(|line| &line.1);
+        points
+            .filter(|point| point.0 == at)
+            .map(|point| point.1)
+            .max_by(f64::total_cmp)
+            .map(|kops| (at, kops))
+    })
 }
 
 /// The name at a place of the x axis, which lies on a whole number.
@@ -300,6 +314,8 @@ mod tests {
         assert_eq!(panels[0].categories, ["1", "16"]);
         assert_eq!(panels[0].lines.len(), 3);
         assert!(panels[0].lines.iter().all(|line| line.1[0].0 == 0));
+        let highest: Vec<(usize, f64)> = highest(&panels[0]).collect();
+        assert_eq!(highest, [(0, 0.15), (1, 0.15)]);
     }
 
     #[test]

@@ -126,6 +126,9 @@ fn present(report: &Report, options: &Options) -> Result<(), Error> {
             println!("{text}");
         }
     }
+    if let Some(note) = table::starved(report) {
+        eprintln!("{note}");
+    }
     if let Some(path) = &options.json {
         report.write(path)?;
     }

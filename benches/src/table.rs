@@ -1,7 +1,14 @@
 //! Tables as text: columns as wide as they must be, names to the left, figures to the right.
 
 use crate::gate::hop_ratios;
+use crate::measure::Sample;
 use crate::report::{CellResult, Report, ServerResult};
+use crate::workload::Cell;
+
+/// With so many requests in flight one side or the other has work all the time.
+const ENOUGH_IN_FLIGHT: usize = 16;
+/// A side that has work all the time and gets less than this of a core is kept from it.
+const STARVED_LOAD: f64 = 0.6;
 
 /// Lines of equal columns; the first row is the head, the first `left` columns are names.
 pub fn aligned(rows: &[Vec<String>], left: usize) -> String {
@@ -83,11 +90,7 @@ fn result_row(cell: String, server: &ServerResult) -> Vec<String> {
     );
     row.push(two_digits(server.ratios.p99));
     row.push(format!("{:.1}", median.resident_bytes as f64 / 1e6));
-    // Percent of one core; far below its cores' sum with an idle generator, someone else ran there.
-    row.push(format!(
-        "{:.0}",
-        median.cpu_us_per_op * median.ops_per_s / 1e4
-    ));
+    row.push(format!("{:.0}", 100.0 * median.server_load()));
     row.push(format!("{:.0}", 100.0 * median.generator_load));
     row
 }
@@ -98,6 +101,26 @@ fn two_digits(figure: Option<f64>) -> String {
 
 fn dash() -> String {
     "-".to_owned()
+}
+
+/// A warning when neither side could use its cores in many cells: someone else ran there.
+pub fn starved(report: &Report) -> Option<String> {
+    let loaded = |cell: &Cell| cell.connections * cell.pipeline >= ENOUGH_IN_FLIGHT;
+    let rows: Vec<&Sample> = report
+        .rows()
+        .filter(|(cell, _)| loaded(cell))
+        .map(|(_, server)| &server.median)
+        .collect();
+    let idle = |sample: &&&Sample| sample.server_load().max(sample.generator_load) < STARVED_LOAD;
+    let count = rows.iter().filter(idle).count();
+    (2 * count > rows.len()).then(|| {
+        format!(
+            "note: in {count} of {} rows neither server nor generator got {:.0} % of a core: \
+             the machine is busy with something else, and only CPU per command means anything",
+            rows.len(),
+            100.0 * STARVED_LOAD
+        )
+    })
 }
 
 /// For each cell with several numbers of accepting shards: the one to choose.
@@ -184,6 +207,16 @@ mod tests {
         let within = choices(&report(&[1]), Some(20.0));
         assert!(within.contains("within 20 us: unset ("), "{within}");
         assert!(choices(&report(&[1]), Some(1.0)).contains("no accept-shards"));
+    }
+
+    #[test]
+    fn a_busy_machine_is_told() {
+        let mut report = report(&[1, 16]);
+        assert!(starved(&report).is_some());
+        for server in report.cells.iter_mut().flat_map(|cell| &mut cell.servers) {
+            server.median.generator_load = 0.9;
+        }
+        assert_eq!(starved(&report), None);
     }
 
     #[test]

@@ -60,18 +60,18 @@ impl Load {
         seed: u64,
     ) -> Result<Self, Error> {
         let count = cores.map_or(1, |c| c.list().len()).min(cell.connections);
-        let mut shares: Vec<Vec<Connection>> = (0..count).map(|_| Vec::new()).collect();
+        let mut portions: Vec<Vec<Connection>> = (0..count).map(|_| Vec::new()).collect();
         for number in 0..cell.connections {
             let batch = Batch::new(cell, Arc::clone(tape), seed.wrapping_add(number as u64));
             let stream = connect(addr).doing(|| format!("connection {number} to {addr}"))?;
-            shares[number % count].push(Connection::new(stream, batch, cell.value_bytes));
+            portions[number % count].push(Connection::new(stream, batch, cell.value_bytes));
         }
         let shared = Arc::new(Shared::default());
         let mut load = Self {
             shared: Arc::clone(&shared),
             threads: Vec::new(),
         };
-        for (number, share) in shares.into_iter().enumerate() {
+        for (number, share) in portions.into_iter().enumerate() {
             let core = cores.map(|cores| cores.list()[number]);
             let thread = spawn(core, share, Arc::clone(&shared))?;
             load.threads.push(thread);
