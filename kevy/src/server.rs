@@ -260,6 +260,7 @@ fn describe_process() -> Process {
         executable: std::env::current_exe()
             .map_or_else(|_| String::new(), |path| path.display().to_string()),
         config_file: String::new(),
+        set_log_level: Some(logging::set_level),
     }
 }
 

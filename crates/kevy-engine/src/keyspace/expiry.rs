@@ -126,6 +126,12 @@ impl Keyspace {
             .filter(|&(deadline, _)| now.unix.0 > deadline)
     }
 
+    /// The entry that goes next by itself, due or not.
+    pub(super) fn first_with_deadline(&self) -> Option<Place> {
+        let (deadline, hash) = self.deadlines.first()?;
+        self.with_deadline(deadline, hash)
+    }
+
     fn with_deadline(&self, deadline: i64, hash: u64) -> Option<Place> {
         self.table.find(hash, |entry| {
             entry.deadline_ms() == Some(deadline) && self.table.hash(entry.key()) == hash

@@ -13,6 +13,7 @@ mod access;
 mod blob;
 mod detached;
 mod entry;
+mod eviction;
 mod expiry;
 mod growable;
 mod key_access;
@@ -23,6 +24,7 @@ pub use access::AccessTracking;
 pub use blob::Blob;
 pub use detached::Detached;
 pub use entry::{EMBSTR_LIMIT_BYTES, Encoding, Entry, Object, Value};
+pub use eviction::EvictionPolicy;
 pub use expiry::{Expiry, ExpiryMode};
 pub use growable::StringMut;
 pub use key_access::KeyAccess;
@@ -44,6 +46,8 @@ pub struct KeyspaceStats {
     pub misses: u64,
     /// Keys removed because their time had come.
     pub expired: u64,
+    /// Keys removed because memory was short.
+    pub evicted: u64,
 }
 
 /// The keys of one shard.
