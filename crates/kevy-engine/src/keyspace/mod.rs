@@ -16,6 +16,7 @@ mod entry;
 mod expiry;
 mod growable;
 mod key_access;
+mod segment;
 mod table;
 mod walk;
 
