@@ -9,6 +9,10 @@
 
 pub(crate) mod clock;
 pub(crate) mod contention;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "nothing is written to disk in this version")
+)]
 pub(crate) mod disk;
 pub(crate) mod entropy;
 pub(crate) mod executor;
@@ -73,7 +77,7 @@ impl GlommioHost {
     /// Builds the host on its executor.
     ///
     /// # Errors
-    /// As epoll_ctl(2).
+    /// As `epoll_ctl(2)`.
     pub(crate) fn new(parts: HostParts) -> io::Result<Self> {
         Ok(Self {
             network: Network::new(parts.poll, parts.listeners, parts.count)?,
@@ -87,6 +91,10 @@ impl GlommioHost {
         })
     }
 
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "nothing is written to disk in this version")
+    )]
     /// The count that everyone who starts a glommio operation on this executor must hold.
     pub(crate) fn outstanding(&self) -> &Outstanding {
         &self.outstanding

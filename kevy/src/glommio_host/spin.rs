@@ -106,8 +106,8 @@ mod tests {
     fn an_idle_shard_does_not_poll() {
         let mut spin = taught();
         for _ in 0..4 {
-            let spun = spin.begin();
-            spin.slept(spun, spun + LATE);
+            let polled_for = spin.begin();
+            spin.slept(polled_for, polled_for + LATE);
         }
         assert_eq!(spin.begin(), Duration::ZERO);
     }
@@ -125,9 +125,9 @@ mod tests {
         let mut polled = 0;
         for _ in 0..10_000 {
             // Always just too late for polling: each sleep is short.
-            let spun = spin.begin();
-            polled += u32::from(!spun.is_zero());
-            spin.slept(spun, spun + SOON);
+            let polled_for = spin.begin();
+            polled += u32::from(!polled_for.is_zero());
+            spin.slept(polled_for, polled_for + SOON);
         }
         assert!(polled < 100, "polled {polled} times");
     }
