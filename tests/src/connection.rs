@@ -132,7 +132,7 @@ impl Connection {
     }
 
     fn receive(&mut self) -> io::Result<usize> {
-        let mut chunk = [0; 65_536];
+        let mut chunk = [0; 16_384];
         let count = match &mut self.stream {
             Stream::Tcp(stream) => stream.read(&mut chunk),
             Stream::Unix(stream) => stream.read(&mut chunk),

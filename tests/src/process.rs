@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub use rustix::process::Signal;
 
 /// How long any wait on a process may last before the test fails.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_mins(1);
 const SHOWN_LINES: usize = 60;
 
 /// A running process. Dropping it kills it by its id and waits for its end.

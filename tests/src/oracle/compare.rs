@@ -57,9 +57,12 @@ pub(super) fn sorted(reply: &Reply) -> Vec<u8> {
 }
 
 fn describe(items: &[Reply]) -> Vec<u8> {
-    let bytes = items.iter().map(|item| match item {
-        Reply::Bulk(bytes) => quoted(&[bytes]),
-        other => format!("{other:?}"),
+    let bytes = items.iter().map(|item| {
+        if let Reply::Bulk(bytes) = item {
+            quoted(&[bytes])
+        } else {
+            format!("{item:?}")
+        }
     });
     let words: Vec<_> = bytes.collect();
     format!("the set {{{}}}", words.join(", ")).into_bytes()

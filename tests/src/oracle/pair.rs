@@ -2,7 +2,6 @@
 
 use std::io;
 
-use super::args;
 use super::compare::{same, sorted};
 use super::values::KEYS;
 use crate::connection::{Args, Connection};
@@ -113,34 +112,32 @@ fn scan(connection: &mut Connection, args: &Args) -> io::Result<Vec<u8>> {
 /// Any key will do if it exists.
 fn random_key(connection: &mut Connection, args: &Args) -> io::Result<Vec<u8>> {
     let bytes = connection.try_ask_bytes(args)?;
-    match parsed(&bytes) {
-        Reply::Bulk(key) => {
-            let exists = connection.try_ask_bytes(&args!["EXISTS", key])?;
-            Ok([b"some key, EXISTS says ", exists.as_slice()].concat())
-        }
-        _ => Ok(bytes),
-    }
+    let Reply::Bulk(key) = parsed(&bytes) else {
+        return Ok(bytes);
+    };
+    let exists = connection.try_ask_bytes(&[b"EXISTS", key.as_slice()])?;
+    Ok([b"some key, EXISTS says ", exists.as_slice()].concat())
 }
 
 /// Redis counts keys that have expired until it comes across them: look at each before.
 fn size(connection: &mut Connection, args: &Args) -> io::Result<Vec<u8>> {
-    let mut touch = args!["TOUCH"];
-    touch.extend(KEYS.iter().map(|key| key.to_vec()));
-    connection.try_ask_bytes(&touch)?;
+    connection.try_ask_bytes(&[&[&b"TOUCH"[..]], &KEYS[..]].concat())?;
     connection.try_ask_bytes(args)
 }
 
 /// `ROUNDTRIP <from> <to> <ttl> <options>`: RESTORE of what DUMP gave. The payload is each server's own.
 fn round_trip(connection: &mut Connection, args: &Args) -> io::Result<Vec<u8>> {
-    let dumped = connection.try_ask_bytes(&args!["DUMP", args[1].clone()])?;
-    match parsed(&dumped) {
-        Reply::Bulk(payload) => {
-            let mut restore = args!["RESTORE", args[2].clone(), args[3].clone(), payload];
-            restore.extend_from_slice(&args[4..]);
-            connection.try_ask_bytes(&restore)
-        }
-        _ => Ok(dumped),
-    }
+    let dumped = connection.try_ask_bytes(&[b"DUMP", args[1].as_slice()])?;
+    let Reply::Bulk(payload) = parsed(&dumped) else {
+        return Ok(dumped);
+    };
+    let restore = [
+        b"RESTORE".to_vec(),
+        args[2].clone(),
+        args[3].clone(),
+        payload,
+    ];
+    connection.try_ask_bytes(&[&restore, &args[4..]].concat())
 }
 
 fn parsed(bytes: &[u8]) -> Reply {
