@@ -130,6 +130,16 @@ fn pairs(flat: Vec<Reply>) -> Vec<(Reply, Reply)> {
 }
 
 impl Reply {
+    /// `+OK`
+    pub fn ok() -> Self {
+        Self::Simple("OK".into())
+    }
+
+    /// A bulk string of `text`.
+    pub fn bulk(text: &str) -> Self {
+        Self::Bulk(text.as_bytes().to_vec())
+    }
+
     /// The text of a simple, bulk or verbatim string.
     pub fn text(&self) -> String {
         self.as_text()
