@@ -1,0 +1,177 @@
+//! What shards of one process say to each other. Every message is data that can be shown, kept and replayed.
+//!
+//! Two conversations share the mesh:
+//! * **hops**: a [`Batch`] of one connection's requests goes to the shard that owns their keys and comes back with the
+//!   replies in it;
+//! * **transactions** over several shards (decision record 0004): `Lock` -> `Granted`/`Refused`, then `Run` -> `Ran`
+//!   (parts run where their keys are) or `Restore` (the entries were taken with the lock and come back changed).
+
+use crate::host::Slot;
+use crate::query::{Answer, Query};
+use bytes::BytesMut;
+use kevy_engine::Command;
+use kevy_engine::keyspace::Detached;
+use kevy_proto::ids::{ConnectionId, TransactionId};
+use kevy_proto::resp::{Args, RequestBuffer, RespVersion, Span};
+use kevy_proto::time::Now;
+
+/// A message between two shards.
+#[derive(Debug)]
+pub enum Message {
+    /// Run these requests; they come back as `Replies`.
+    Requests(Box<Batch>),
+    /// What came of a batch, or of those of its requests that were ready.
+    Replies(Box<Batch>),
+    /// Take locks for a transaction.
+    Lock(Box<Lock>),
+    /// The locks are held; `entries` are what was to be taken with them.
+    Granted(TransactionId, Vec<Option<Detached>>),
+    /// The locks were not free and waiting was not asked for. Nothing is held.
+    Refused(TransactionId),
+    /// Run this part of a transaction and let its locks go.
+    Run(Box<Part>),
+    /// What came of a part.
+    Ran(TransactionId, Box<Partial>),
+    /// The transaction was carried out by its coordinator: put these entries back and let the locks go.
+    Restore(TransactionId, Vec<Detached>),
+    /// Let the locks of a transaction go; nothing was done.
+    Release(TransactionId),
+    /// Something about the shard itself, for the control plane.
+    Ask(TransactionId, Query),
+    /// The answer.
+    Told(TransactionId, Box<Answer>),
+    /// The process is to stop.
+    ShutDown,
+    /// The sender has no sessions left: it needs nobody any more.
+    Goodbye,
+}
+
+/// Requests of one connection for one shard, in order, and later their replies.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The connection's place on its shard.
+    pub slot: Option<Slot>,
+    /// The connection.
+    pub connection: Option<ConnectionId>,
+    /// The version replies are encoded in.
+    pub version: RespVersion,
+    /// The requests, in order.
+    pub requests: Vec<Hopped>,
+    /// Bytes of all arguments.
+    pub bytes: BytesMut,
+    /// Arguments of all requests.
+    pub spans: Vec<Span>,
+    /// Encoded replies, one after the other.
+    pub replies: BytesMut,
+    /// For each reply: which request it answers, and its length in bytes.
+    pub lengths: Vec<(u64, usize)>,
+}
+
+/// One request of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Hopped {
+    /// Its number on its connection: replies go out in this order.
+    pub sequence: u64,
+    /// What to run.
+    pub command: &'static Command,
+    /// Its first span, and how many it has.
+    pub spans: (usize, usize),
+}
+
+impl Batch {
+    /// Adds a request.
+    pub fn push(&mut self, sequence: u64, command: &'static Command, args: Args<'_>) {
+        let first = self.spans.len();
+        for arg in args.iter() {
+            self.spans.push(Span {
+                start: self.bytes.len(),
+                length: arg.len(),
+            });
+            self.bytes.extend_from_slice(arg);
+        }
+        self.requests.push(Hopped {
+            sequence,
+            command,
+            spans: (first, args.len()),
+        });
+    }
+
+    /// The arguments of one of its requests.
+    pub fn args(&self, request: &Hopped) -> Args<'_> {
+        let (first, count) = request.spans;
+        Args::new(&self.bytes, &self.spans[first..first + count])
+    }
+
+    /// Empties it so that its buffers can serve another connection. Buffers of unusual size are let go.
+    pub fn reset(&mut self) {
+        if self.bytes.capacity() > Self::KEPT_BYTES || self.replies.capacity() > Self::KEPT_BYTES {
+            *self = Self::default();
+            return;
+        }
+        self.slot = None;
+        self.connection = None;
+        self.requests.clear();
+        self.bytes.clear();
+        self.spans.clear();
+        self.replies.clear();
+        self.lengths.clear();
+    }
+
+    /// Largest buffer that an idle batch keeps.
+    pub const KEPT_BYTES: usize = 64 * 1024;
+}
+
+/// A wish for locks on one shard.
+#[derive(Debug)]
+pub struct Lock {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// What is to be locked.
+    pub claim: Claim,
+    /// Whether to queue if they are not free.
+    pub wait: bool,
+    /// Keys whose entries are to be taken along once the locks are held (empty: none), in the order of the answer.
+    pub take: RequestBuffer,
+}
+
+/// What a transaction, or a single request, needs to itself on one shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// These keys (by their fingerprints).
+    Keys(Vec<(u64, Access)>),
+    /// The shard's whole key space.
+    Whole(Access),
+}
+
+/// How a claim uses what it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads: goes together with other reads.
+    Shared,
+    /// Changes: goes together with nothing.
+    Exclusive,
+}
+
+/// A transaction's part for one shard.
+#[derive(Debug)]
+pub struct Part {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// What to run.
+    pub command: &'static Command,
+    /// Its arguments on this shard.
+    pub request: RequestBuffer,
+    /// The version its reply is encoded in.
+    pub version: RespVersion,
+    /// One moment for all parts, so that expiry looks the same on every shard.
+    pub now: Now,
+}
+
+/// What came of a part.
+#[derive(Debug)]
+pub struct Partial {
+    /// Its encoded reply.
+    pub reply: BytesMut,
+    /// How many keys the shard holds: the weight of its part in a random choice.
+    pub keys: usize,
+}
