@@ -24,7 +24,6 @@ pub fn redis_stands_in() -> bool {
 pub struct Spec {
     threads: u16,
     arguments: Vec<OsString>,
-    log: bool,
 }
 
 impl Spec {
@@ -33,7 +32,6 @@ impl Spec {
         Self {
             threads,
             arguments: Vec::new(),
-            log: false,
         }
     }
 
@@ -47,13 +45,6 @@ impl Spec {
     #[must_use]
     pub fn cluster(self) -> Self {
         self.arg("--cluster")
-    }
-
-    /// Keeps a log of writes.
-    #[must_use]
-    pub fn with_log(mut self) -> Self {
-        self.log = true;
-        self
     }
 
     /// Adds a word to the command line.
@@ -106,14 +97,11 @@ impl Spec {
         let mut command = Command::new(binary::kevy());
         command
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--threads", &self.threads.to_string()])
+            .args(["--threads", &self.threads.to_string(), "--no-aof"])
             .arg("--dir")
             .arg(directory)
             .args(&self.arguments)
             .current_dir(directory);
-        if !self.log {
-            command.arg("--no-aof");
-        }
         command
     }
 }

@@ -133,21 +133,18 @@ fn clients_gone_in_the_middle_leave_nothing_behind() {
     }
 }
 
+/// Nothing in the data directory may depend on it.
 #[test]
-fn the_number_of_accepting_shards_is_only_in_the_command_line() {
-    let keys = key_on_each_shard("k", 4);
-    let first = Spec::threads(4).accept_shards(1).with_log().start();
-    for key in &keys {
-        assert_eq!(first.connect().ask(&["SET", key, "v"]), Reply::ok());
-    }
-    let (status, directory) = first.stop(Signal::TERM);
-    assert_eq!(status.code(), Some(0));
-    let second = Spec::threads(4)
-        .accept_shards(3)
-        .with_log()
-        .start_in(directory);
-    for key in &keys {
-        assert_eq!(second.connect().ask(&["GET", key]), Reply::bulk("v"));
+fn the_number_of_accepting_shards_changes_with_a_restart() {
+    let mut directory = tempfile::TempDir::new().expect("a temporary directory");
+    for accept in [1, 3, 4, 2] {
+        let server = Spec::threads(4).accept_shards(accept).start_in(directory);
+        for key in key_on_each_shard("k", 4) {
+            assert_eq!(server.connect().ask(&["SET", &key, "v"]), Reply::ok());
+        }
+        let (status, left) = server.stop(Signal::TERM);
+        assert_eq!(status.code(), Some(0), "{accept} accepting shards");
+        directory = left;
     }
 }
 
