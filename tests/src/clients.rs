@@ -1,9 +1,12 @@
 //! Other people's clients: where they are, and what to run when they are not there.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
+
+use tempfile::TempDir;
 
 use crate::binary::repository;
+use crate::process::Process;
 
 /// The command that installs every client these tests use.
 pub const INSTALL: &str = "tests/clients/install";
@@ -43,22 +46,14 @@ pub fn node(script: &str) -> Command {
 /// Runs a client to its end and gives its standard output.
 ///
 /// # Panics
-/// When it fails; its words are in the message.
-pub fn succeed(mut command: Command) -> String {
-    let output = run(&mut command);
-    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{command:?}\n{}\n{stdout}{stderr}",
-        output.status
-    );
-    stdout
-}
-
-fn run(command: &mut Command) -> Output {
-    let started = command.stdin(std::process::Stdio::null()).output();
-    started.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"))
+/// When it fails or does not end in time; its words are in the message.
+pub fn succeed(command: Command) -> String {
+    let shown = format!("{command:?}");
+    let directory = TempDir::new().expect("a temporary directory");
+    let mut process = Process::spawn("client", command, directory.path());
+    let status = process.wait();
+    assert!(status.success(), "{shown}\n{status}\n{}", process.words());
+    process.stdout()
 }
 
 fn installed(path: &str, client: &str) -> PathBuf {
