@@ -46,7 +46,11 @@ struct Remembered {
 
 impl Remembered {
     fn new(name: &[u8], found: Found) -> Option<Self> {
-        let mut remembered = Self { name: [0; LONGEST_NAME], length: name.len(), found };
+        let mut remembered = Self {
+            name: [0; LONGEST_NAME],
+            length: name.len(),
+            found,
+        };
         remembered.name.get_mut(..name.len())?.copy_from_slice(name);
         Some(remembered)
     }
@@ -76,7 +80,11 @@ impl Default for CommandTable {
 impl CommandTable {
     /// Builds the table from the rows of engine and node.
     pub fn new() -> Self {
-        let mut table = Self { by_name: HashMap::default(), all: Vec::new(), last: None };
+        let mut table = Self {
+            by_name: HashMap::default(),
+            all: Vec::new(),
+            last: None,
+        };
         for row in kevy_engine::commands::families().flatten() {
             table.add(row, Handler::Engine);
         }
@@ -90,12 +98,20 @@ impl CommandTable {
         let index = self.all.len();
         let clash = self.by_name.insert(row.name, index);
         debug_assert!(clash.is_none(), "two rows named {}", row.name);
-        self.all.push(Named { full_name: row.name, handler: handler(row), subcommands: Vec::new() });
+        self.all.push(Named {
+            full_name: row.name,
+            handler: handler(row),
+            subcommands: Vec::new(),
+        });
         for subcommand in row.subcommands {
             let number = self.all.len();
             // Once per start and row; the names live as long as the process.
             let full_name = Box::leak(format!("{}|{}", row.name, subcommand.name).into_boxed_str());
-            self.all.push(Named { full_name, handler: handler(subcommand), subcommands: Vec::new() });
+            self.all.push(Named {
+                full_name,
+                handler: handler(subcommand),
+                subcommands: Vec::new(),
+            });
             self.all[index].subcommands.push(number);
         }
     }
@@ -124,7 +140,10 @@ impl CommandTable {
         }
         let index = self.position(name).ok_or_else(|| unknown_command(args))?;
         let index = self.subcommand(index, args)?;
-        let found = Found { handler: self.all[index].handler, index };
+        let found = Found {
+            handler: self.all[index].handler,
+            index,
+        };
         if !found.accepts(args.len()) {
             return Err(ErrorReply::WrongArity(self.all[index].full_name.to_owned()));
         }
@@ -136,12 +155,19 @@ impl CommandTable {
 
     fn subcommand(&self, index: usize, args: Args<'_>) -> Result<usize, ErrorReply> {
         let container = &self.all[index];
-        let (Some(given), false) = (args.get(1), container.subcommands.is_empty()) else { return Ok(index) };
-        let matches = |number: &&usize| container.handler.subcommand_is(&self.all[**number], given);
-        container.subcommands.iter().find(matches).copied().ok_or_else(|| ErrorReply::UnknownSubcommand {
-            given: quoted(given, 128),
-            container: container.full_name.to_uppercase(),
-        })
+        let (Some(given), false) = (args.get(1), container.subcommands.is_empty()) else {
+            return Ok(index);
+        };
+        let matches = |number: &&usize| self.all[**number].handler.name().as_bytes().eq_ignore_ascii_case(given);
+        container
+            .subcommands
+            .iter()
+            .find(matches)
+            .copied()
+            .ok_or_else(|| ErrorReply::UnknownSubcommand {
+                given: quoted(given, 128),
+                container: container.full_name.to_uppercase(),
+            })
     }
 }
 
@@ -162,10 +188,6 @@ impl Handler {
             Self::Engine(row) => row.name,
             Self::Node(row) => row.name,
         }
-    }
-
-    fn subcommand_is(self, candidate: &Named, given: &[u8]) -> bool {
-        candidate.handler.name().as_bytes().eq_ignore_ascii_case(given)
     }
 }
 

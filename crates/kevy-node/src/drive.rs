@@ -49,7 +49,12 @@ struct Driver {
 impl Driver {
     fn new() -> Self {
         let buffer = vec![0; READ_BUFFER_BYTES].into_boxed_slice();
-        Self { events: Vec::new(), buffer, unread: VecDeque::new(), has_work_left: false }
+        Self {
+            events: Vec::new(),
+            buffer,
+            unread: VecDeque::new(),
+            has_work_left: false,
+        }
     }
 
     fn turn<H: Host>(&mut self, shard: &mut Shard, host: &mut H) {
@@ -70,7 +75,8 @@ impl Driver {
         }
         let blocked = send_messages(shard, host);
         send_replies(shard, host);
-        self.has_work_left = messages_left || blocked || !self.unread.is_empty() || shard.has_output();
+        self.has_work_left =
+            messages_left || blocked || !self.unread.is_empty() || shard.has_output();
     }
 
     fn handle<H: Host>(&mut self, shard: &mut Shard, host: &mut H, event: Event) {
@@ -108,7 +114,9 @@ impl Driver {
 /// Hands in messages of other shards; whether there may be more.
 fn take_messages<H: Host>(shard: &mut Shard, host: &mut H) -> bool {
     for _ in 0..MESSAGES_PER_TURN {
-        let Some((from, message)) = host.receive_message() else { return false };
+        let Some((from, message)) = host.receive_message() else {
+            return false;
+        };
         shard.handle_message(from, message);
     }
     true

@@ -8,7 +8,9 @@ use crate::shard::Shard;
 use bytes::BytesMut;
 use kevy_engine::{Command, Context};
 use kevy_proto::ids::ShardId;
-use kevy_proto::resp::{Args, Decoded, Encoder, ErrorReply, ProtocolError, RespVersion, is_cross_protocol};
+use kevy_proto::resp::{
+    Args, Decoded, Encoder, ErrorReply, ProtocolError, RespVersion, is_cross_protocol,
+};
 
 impl Shard {
     /// Executes the whole requests at the start of `input`; how many bytes they were. Stops where the session must wait.
@@ -67,7 +69,12 @@ impl Shard {
         }
     }
 
-    fn execute_on_keys(&mut self, session: &mut Session, command: &'static Command, args: Args<'_>) {
+    fn execute_on_keys(
+        &mut self,
+        session: &mut Session,
+        command: &'static Command,
+        args: Args<'_>,
+    ) {
         match route(command, args, self.map, self.id, session.peer.door) {
             Route::One(shard) if shard == self.id => self.execute_here(session, command, args),
             Route::One(shard) => self.hop(session, shard, command, args),
@@ -92,7 +99,7 @@ impl Shard {
         } else {
             let mut reply = std::mem::take(&mut self.scratch);
             self.run_command(command, args, version, &mut reply);
-            self.finish_reply(session, reply.split());
+            Self::finish_reply(session, reply.split());
             self.scratch = reply;
         }
     }
@@ -117,10 +124,15 @@ impl Shard {
         self.effects.clear();
     }
 
-    fn execute_on_node(&mut self, session: &mut Session, run: crate::commands::Run, args: Args<'_>) {
+    fn execute_on_node(
+        &mut self,
+        session: &mut Session,
+        run: crate::commands::Run,
+        args: Args<'_>,
+    ) {
         let mut reply = BytesMut::new();
         match run(self, session, args, &mut reply) {
-            Ok(Outcome::Replied) => self.finish_reply(session, reply),
+            Ok(Outcome::Replied) => Self::finish_reply(session, reply),
             Ok(Outcome::Silent) => session.replies.push(BytesMut::new()),
             Ok(Outcome::Ask(query, finish)) => self.begin_asking(session, query, finish),
             Err(error) => {
@@ -135,12 +147,13 @@ impl Shard {
         self.stats.error_replies += 1;
         let mut reply = BytesMut::new();
         Encoder::new(&mut reply, session.client.version).error(error);
-        self.finish_reply(session, reply);
+        Self::finish_reply(session, reply);
     }
 
     /// Adds the reply of the session's next request, unless the client wants none.
-    pub(crate) fn finish_reply(&mut self, session: &mut Session, reply: BytesMut) {
-        session.replies.push(wanted(session, reply));
+    pub(crate) fn finish_reply(session: &mut Session, reply: BytesMut) {
+        let reply = wanted(session, reply);
+        session.replies.push(reply);
     }
 
     /// The address at which clients reach the port of `shard` (spec C3): as announced, else where this client came in.
@@ -152,7 +165,12 @@ impl Shard {
     /// Host and port at which clients reach the port of `shard`.
     pub(crate) fn shard_endpoint(&self, shard: ShardId, session: &Session) -> (String, u16) {
         let cluster = &self.settings.cluster;
-        let seen = || session.peer.local_ip.map_or_else(|| "127.0.0.1".to_owned(), |ip| ip.to_string());
+        let seen = || {
+            session
+                .peer
+                .local_ip
+                .map_or_else(|| "127.0.0.1".to_owned(), |ip| ip.to_string())
+        };
         let host = cluster.announce_host.clone().unwrap_or_else(seen);
         (host, self.settings.announce_port_base() + 1 + shard.0)
     }

@@ -16,7 +16,13 @@ pub const BATCH_BYTES: usize = 256 * 1024;
 
 impl Shard {
     /// Lets `command` run on `shard`; the session's replies keep a place for its reply.
-    pub(crate) fn hop(&mut self, session: &mut Session, shard: ShardId, command: &'static Command, args: Args<'_>) {
+    pub(crate) fn hop(
+        &mut self,
+        session: &mut Session,
+        shard: ShardId,
+        command: &'static Command,
+        args: Args<'_>,
+    ) {
         let sequence = Self::begin_reply(session);
         let mut batch = match self.batches[shard.index()].take() {
             Some(batch) => batch,
@@ -50,7 +56,9 @@ impl Shard {
     }
 
     fn flush_batch(&mut self, shard: ShardId, session: &Session) {
-        let Some(mut batch) = self.batches[shard.index()].take() else { return };
+        let Some(mut batch) = self.batches[shard.index()].take() else {
+            return;
+        };
         batch.slot = Some(session.slot);
         batch.connection = Some(session.id);
         batch.version = session.client.version;

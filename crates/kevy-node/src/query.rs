@@ -27,12 +27,20 @@ pub struct Finish(Box<dyn FnOnce(&mut Shard, Slot, Vec<Answer>, &mut Encoder<'_>
 
 impl Finish {
     /// Wraps the function.
-    pub fn new(finish: impl FnOnce(&mut Shard, Slot, Vec<Answer>, &mut Encoder<'_>) + 'static) -> Self {
+    pub fn new(
+        finish: impl FnOnce(&mut Shard, Slot, Vec<Answer>, &mut Encoder<'_>) + 'static,
+    ) -> Self {
         Self(Box::new(finish))
     }
 
     /// Calls the function.
-    pub fn call(self, shard: &mut Shard, slot: Slot, answers: Vec<Answer>, reply: &mut Encoder<'_>) {
+    pub fn call(
+        self,
+        shard: &mut Shard,
+        slot: Slot,
+        answers: Vec<Answer>,
+        reply: &mut Encoder<'_>,
+    ) {
         (self.0)(shard, slot, answers, reply);
     }
 }

@@ -54,13 +54,19 @@ impl ReplyOrder {
 
     /// The end of the output, for direct replies only.
     pub fn output_mut(&mut self) -> &mut BytesMut {
-        debug_assert!(self.waiting.is_empty(), "a direct reply would overtake an outstanding one");
+        debug_assert!(
+            self.waiting.is_empty(),
+            "a direct reply would overtake an outstanding one"
+        );
         &mut self.output
     }
 
     /// Counts a request that was replied to directly.
     pub fn count_direct(&mut self) {
-        debug_assert!(self.waiting.is_empty(), "a direct reply would overtake an outstanding one");
+        debug_assert!(
+            self.waiting.is_empty(),
+            "a direct reply would overtake an outstanding one"
+        );
         self.first += 1;
     }
 
@@ -72,8 +78,12 @@ impl ReplyOrder {
 
     /// Fills in the reply of request `number` (empty: it has none). Unknown numbers are ignored.
     pub fn complete(&mut self, number: u64, reply: BytesMut) {
-        let index = number.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
-        let Some(place) = index.and_then(|index| self.waiting.get_mut(index)) else { return };
+        let index = number
+            .checked_sub(self.first)
+            .and_then(|index| usize::try_from(index).ok());
+        let Some(place) = index.and_then(|index| self.waiting.get_mut(index)) else {
+            return;
+        };
         let reply = match place {
             Place::Ready(_) => return,
             Place::Muted => BytesMut::new(),

@@ -33,8 +33,12 @@ pub fn route(command: &Command, args: Args<'_>, map: SlotMap, here: ShardId, doo
     match command.placement {
         Placement::Together | Placement::Split(_) => by_keys(command.keys, args, map, here, door),
         Placement::EveryShard(_) if map.shards() > 1 => Route::Everywhere,
-        Placement::Cursor(position) if map.shards() > 1 => Route::One(by_cursor(args.at(position), map, here)),
-        Placement::EveryShard(_) | Placement::Cursor(_) | Placement::Session | Placement::Node => Route::One(here),
+        Placement::Cursor(position) if map.shards() > 1 => {
+            Route::One(by_cursor(args.at(position), map, here))
+        }
+        Placement::EveryShard(_) | Placement::Cursor(_) | Placement::Session | Placement::Node => {
+            Route::One(here)
+        }
     }
 }
 
@@ -43,7 +47,13 @@ fn by_keys(keys: Keys, args: Args<'_>, map: SlotMap, here: ShardId, door: Door) 
     if map.shards() == 1 {
         return Route::One(here);
     }
-    if let (Keys::Range { first: 1, last: 1, .. }, Some(key)) = (keys, args.get(1)) {
+    if let (
+        Keys::Range {
+            first: 1, last: 1, ..
+        },
+        Some(key),
+    ) = (keys, args.get(1))
+    {
         return one_key(key, map, door);
     }
     let mut positions = Vec::new();
@@ -81,9 +91,11 @@ fn owners(positions: &[usize], args: Args<'_>, map: SlotMap) -> Route {
 
 /// A cursor that names no shard of ours is answered here; the command then says that it is at its end, or invalid.
 fn by_cursor(cursor: &[u8], map: SlotMap, here: ShardId) -> ShardId {
-    let cursor = std::str::from_utf8(cursor).ok().and_then(|text| text.parse().ok());
+    let cursor = std::str::from_utf8(cursor)
+        .ok()
+        .and_then(|text| text.parse().ok());
     match cursor.map(Cursor::partition) {
-        Some(index) if index < map.shards() => ShardId(index),
+        Some(index) if index < usize::from(map.shards()) => ShardId(index as u16),
         Some(_) | None => here,
     }
 }

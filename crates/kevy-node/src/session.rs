@@ -109,7 +109,9 @@ impl Session {
 
     /// Whether every reply it will ever get has been sent.
     pub(crate) fn is_drained(&self) -> bool {
-        self.state == State::Draining && self.replies.outstanding() == 0 && self.replies.output().is_empty()
+        self.state == State::Draining
+            && self.replies.outstanding() == 0
+            && self.replies.output().is_empty()
     }
 
     /// Whether it waits for a transaction.

@@ -7,7 +7,7 @@
 //! `transaction` (both sides of a transaction over several shards), `commands` (what a session or the control plane answers).
 
 use crate::command_table::CommandTable;
-use crate::host::{Event, Peer, Slot};
+use crate::host::{Peer, Slot};
 use crate::lock_table::{LockTable, Ticket};
 use crate::message::{Batch, Message};
 use crate::session::{Session, State};
@@ -20,7 +20,7 @@ use hashbrown::HashMap;
 use kevy_engine::keyspace::Partition;
 use kevy_engine::{Effects, Keyspace};
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
-use kevy_proto::resp::{Args, Limits, RespVersion};
+use kevy_proto::resp::Limits;
 use kevy_proto::rng::Rng;
 use kevy_proto::slot::SlotMap;
 use kevy_proto::time::{Instant, Now};
@@ -121,13 +121,16 @@ impl Shard {
         let settings = (*config.settings).clone();
         let map = SlotMap::new(settings.server.threads);
         let shards = map.shards();
-        let partition = Partition { index: config.id.0, count: shards };
+        let partition = Partition {
+            index: config.id.0,
+            count: shards,
+        };
         Self {
             id: config.id,
             map,
             now: config.now,
-            keyspace: Keyspace::new(config.seed, partition),
-            meeting: Keyspace::new(config.seed, partition),
+            keyspace: Keyspace::with_partition(config.seed, partition),
+            meeting: Keyspace::with_partition(config.seed, partition),
             effects: Effects::off(),
             commands: CommandTable::new(),
             stats: Stats::new(config.now),
@@ -174,7 +177,9 @@ impl Shard {
             return;
         }
         self.next_cron = now.monotonic + CRON_INTERVAL;
-        let more = self.keyspace.expire_due(now, EXPIRED_PER_TURN, &mut self.effects);
+        let more = self
+            .keyspace
+            .expire_due(now, EXPIRED_PER_TURN, &mut self.effects);
         if more {
             self.next_cron = now.monotonic;
         }
@@ -189,12 +194,17 @@ impl Shard {
         let id = ConnectionId::new(self.next_connection, self.id, self.shards());
         self.next_connection += 1;
         self.stats.connections_received += 1;
-        let limits = Limits { bulk_bytes: self.settings.server.proto_max_bulk_len as usize, ..Limits::default() };
+        let limits = Limits {
+            bulk_bytes: self.settings.server.proto_max_bulk_len as usize,
+            ..Limits::default()
+        };
         let rejected = peer.connected_total > self.settings.server.maxclients as usize;
         let mut session = Box::new(Session::new(id, slot, peer, limits, self.now));
         if rejected {
             self.stats.rejected_connections += 1;
-            session.replies.push_out_of_band(b"-ERR max number of clients reached\r\n");
+            session
+                .replies
+                .push_out_of_band(b"-ERR max number of clients reached\r\n");
             session.drain();
         }
         if self.sessions.len() <= slot.index() {
@@ -208,7 +218,9 @@ impl Shard {
 
     /// Bytes came from a client.
     pub fn handle_bytes(&mut self, slot: Slot, bytes: &[u8]) {
-        let Some(mut session) = self.take_session(slot) else { return };
+        let Some(mut session) = self.take_session(slot) else {
+            return;
+        };
         self.stats.input_bytes += bytes.len() as u64;
         if session.input.is_empty() && session.state == State::Open {
             let consumed = self.execute_input(&mut session, bytes);
@@ -226,7 +238,9 @@ impl Shard {
 
     /// The client closed its side, or is gone. Replies of what it asked for are still sent if they can be.
     pub fn handle_disconnected(&mut self, slot: Slot) {
-        let Some(mut session) = self.take_session(slot) else { return };
+        let Some(mut session) = self.take_session(slot) else {
+            return;
+        };
         let gone = session.state == State::Draining;
         session.drain();
         if gone || session.is_drained() {
@@ -239,7 +253,9 @@ impl Shard {
     /// `count` bytes of a session's output were sent.
     pub fn handle_sent(&mut self, slot: Slot, count: usize) {
         self.stats.output_bytes += count as u64;
-        let Some(session) = self.session_mut(slot) else { return };
+        let Some(session) = self.session_mut(slot) else {
+            return;
+        };
         session.replies.consume(count);
         session.awaits_writable = !session.replies.output().is_empty();
         if session.is_drained() {
@@ -259,9 +275,15 @@ impl Shard {
             return;
         }
         let until = self.now.monotonic + SHUTDOWN_GRACE;
-        self.shutdown = Shutdown::Draining { until, others_left: self.shards() - 1, said_goodbye: false };
+        self.shutdown = Shutdown::Draining {
+            until,
+            others_left: self.shards() - 1,
+            said_goodbye: false,
+        };
         for slot in self.slots() {
-            let Some(mut session) = self.take_session(slot) else { continue };
+            let Some(mut session) = self.take_session(slot) else {
+                continue;
+            };
             session.drain();
             self.return_session(session);
         }
@@ -295,7 +317,9 @@ impl Shard {
     /// The next session with output to send.
     pub fn poll_output(&mut self) -> Option<Slot> {
         while let Some(slot) = self.with_output.pop_front() {
-            let Some(session) = self.session_mut(slot) else { continue };
+            let Some(session) = self.session_mut(slot) else {
+                continue;
+            };
             session.in_output_list = false;
             if !session.awaits_writable && !session.replies.output().is_empty() {
                 return Some(slot);
@@ -314,7 +338,8 @@ impl Shard {
 
     /// Bytes to send to the client at `slot`.
     pub fn output(&self, slot: Slot) -> &[u8] {
-        self.session(slot).map_or(&[], |session| session.replies.output())
+        self.session(slot)
+            .map_or(&[], |session| session.replies.output())
     }
 
     /// The next connection to close.
@@ -335,7 +360,9 @@ impl Shard {
             }
             return false;
         }
-        let Some(session) = self.session(slot) else { return false };
+        let Some(session) = self.session(slot) else {
+            return false;
+        };
         match session.state {
             State::Open => true,
             State::Blocked => session.input_bytes() < BLOCKED_INPUT_BYTES,
@@ -358,7 +385,9 @@ impl Shard {
 
     /// Whether a queue to another shard is so full that clients must wait.
     fn is_congested(&self) -> bool {
-        self.outboxes.iter().any(|outbox| outbox.len() >= OUTBOX_MESSAGES)
+        self.outboxes
+            .iter()
+            .any(|outbox| outbox.len() >= OUTBOX_MESSAGES)
     }
 
     /// Sends `message` to `to`, which may be this shard.
@@ -430,7 +459,11 @@ impl Shard {
 
     /// Slots of all sessions, lowest first.
     pub(crate) fn slots(&self) -> Vec<Slot> {
-        self.sessions.iter().flatten().map(|session| session.slot).collect()
+        self.sessions
+            .iter()
+            .flatten()
+            .map(|session| session.slot)
+            .collect()
     }
 
     /// Forgets a session and lets the host close its connection.
@@ -438,6 +471,13 @@ impl Shard {
         if self.take_session(slot).is_some() {
             self.to_close.push_back(slot);
         }
+    }
+
+    fn other_shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+        let own = self.id.0;
+        (0..self.shards())
+            .filter(move |index| *index != own)
+            .map(ShardId)
     }
 
     /// Tells every shard, this one included, to shut down.
@@ -476,22 +516,43 @@ impl Shard {
         }
         let now = self.now.monotonic;
         let idle = |session: &Session| {
-            session.state == State::Open && now.saturating_since(session.client.last_request).as_secs() >= timeout
+            session.state == State::Open
+                && now.saturating_since(session.client.last_request).as_secs() >= timeout
         };
-        let slots: Vec<Slot> = self.sessions.iter().flatten().filter(|s| idle(s)).map(|s| s.slot).collect();
+        let slots: Vec<Slot> = self
+            .sessions
+            .iter()
+            .flatten()
+            .filter(|s| idle(s))
+            .map(|s| s.slot)
+            .collect();
         slots.into_iter().for_each(|slot| self.close(slot));
     }
 
     fn advance_shutdown(&mut self) {
-        let Shutdown::Draining { until, others_left, said_goodbye } = self.shutdown else { return };
+        let Shutdown::Draining {
+            until,
+            others_left,
+            said_goodbye,
+        } = self.shutdown
+        else {
+            return;
+        };
         let over = self.now.monotonic >= until;
-        let drained = self.sessions.iter().flatten().next().is_none() && self.transactions.is_empty();
+        let drained =
+            self.sessions.iter().flatten().next().is_none() && self.transactions.is_empty();
         if (drained || over) && !said_goodbye {
-            self.shutdown = Shutdown::Draining { until, others_left, said_goodbye: true };
-            for index in (0..self.shards()).filter(|index| *index != self.id.0) {
-                self.send(ShardId(index), Message::Goodbye);
+            self.shutdown = Shutdown::Draining {
+                until,
+                others_left,
+                said_goodbye: true,
+            };
+            for other in self.other_shards() {
+                self.send(other, Message::Goodbye);
             }
-        } else if over || (said_goodbye && others_left == 0 && self.outboxes.iter().all(VecDeque::is_empty)) {
+        } else if over
+            || (said_goodbye && others_left == 0 && self.outboxes.iter().all(VecDeque::is_empty))
+        {
             self.shutdown = Shutdown::Finished;
         }
         self.next_cron = self.now.monotonic + Duration::from_millis(1);

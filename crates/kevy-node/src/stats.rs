@@ -114,8 +114,14 @@ impl Shard {
             keyspace: self.keyspace.stats(),
             clients: sessions().count(),
             blocked_clients: sessions().filter(|session| session.is_blocked()).count(),
-            largest_input_bytes: sessions().map(|session| session.input_bytes()).max().unwrap_or(0),
-            largest_output_bytes: sessions().map(|session| session.replies.len_bytes()).max().unwrap_or(0),
+            largest_input_bytes: sessions()
+                .map(|session| session.input_bytes())
+                .max()
+                .unwrap_or(0),
+            largest_output_bytes: sessions()
+                .map(|session| session.replies.len_bytes())
+                .max()
+                .unwrap_or(0),
             keys: self.keyspace.len(),
             expires: self.keyspace.expires_len(),
             changes: self.effects.changes(),

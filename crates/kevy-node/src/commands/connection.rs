@@ -1,5 +1,7 @@
 //! Commands about the connection itself.
 
+#![expect(clippy::unnecessary_wraps, reason = "all commands of a family have one signature")]
+
 use super::{NodeCommand, Outcome};
 use crate::session::Session;
 use crate::shard::Shard;
@@ -37,7 +39,12 @@ pub const COMMANDS: &[NodeCommand] = &[
     },
 ];
 
-fn ping(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Result<Outcome, ErrorReply> {
+fn ping(
+    _: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Result<Outcome, ErrorReply> {
     let mut reply = Encoder::new(reply, session.client.version);
     match args.len() {
         1 => reply.simple("PONG"),
@@ -47,7 +54,12 @@ fn ping(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesM
     Ok(Outcome::Replied)
 }
 
-fn echo(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Result<Outcome, ErrorReply> {
+fn echo(
+    _: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Result<Outcome, ErrorReply> {
     Encoder::new(reply, session.client.version).bulk(args.at(1));
     Ok(Outcome::Replied)
 }

@@ -74,7 +74,13 @@ impl Draft {
         }
     }
 
-    pub(super) fn refuse(&mut self, row: &'static Directive, shown: &str, invalid: Invalid, origin: Origin) {
+    pub(super) fn refuse(
+        &mut self,
+        row: &'static Directive,
+        shown: &str,
+        invalid: Invalid,
+        origin: Origin,
+    ) {
         let reason = match invalid {
             Invalid::Because(reason) => format!(": {}", reason.trim_end_matches('.')),
             Invalid::NotAnInteger

@@ -2,11 +2,11 @@
 
 use super::join::join;
 use super::participate::{access, claim_keys};
+use crate::host::Slot;
 use crate::message::{Access, Claim, Lock, Message, Part, Partial};
 use crate::query::{Answer, Finish, Query};
 use crate::session::{Session, State};
 use crate::shard::Shard;
-use crate::{host::Slot, message};
 use bytes::BytesMut;
 use kevy_engine::keyspace::Detached;
 use kevy_engine::{Command, Context};
@@ -17,15 +17,21 @@ use kevy_proto::resp::{Args, Encoder, RequestBuffer, RespVersion};
 /// A transaction of one of our sessions.
 #[derive(Debug)]
 pub(crate) struct Transaction {
+    caller: Caller,
+    work: Work,
+    phase: Phase,
+    /// In the order of the shards' numbers.
+    members: Vec<Member>,
+}
+
+/// Whom the reply is for.
+#[derive(Clone, Copy, Debug)]
+struct Caller {
     slot: Slot,
     connection: ConnectionId,
     /// Its number among the session's replies.
     reply_number: u64,
     version: RespVersion,
-    work: Work,
-    phase: Phase,
-    /// In the order of the shards' numbers.
-    members: Vec<Member>,
 }
 
 /// What is to be done.
@@ -65,7 +71,14 @@ struct Member {
 
 impl Member {
     fn new(shard: ShardId, positions: Vec<usize>) -> Self {
-        Self { shard, positions, locked: false, entries: Vec::new(), partial: None, answer: None }
+        Self {
+            shard,
+            positions,
+            locked: false,
+            entries: Vec::new(),
+            partial: None,
+            answer: None,
+        }
     }
 }
 
@@ -78,7 +91,10 @@ impl Shard {
         args: Args<'_>,
         owners: Vec<(ShardId, Vec<usize>)>,
     ) {
-        let members = owners.into_iter().map(|(shard, positions)| Member::new(shard, positions)).collect();
+        let members = owners
+            .into_iter()
+            .map(|(shard, positions)| Member::new(shard, positions))
+            .collect();
         let request = RequestBuffer::from_args(args);
         let work = match command.placement {
             Placement::Split(_) => Work::Parts(command, request),
@@ -92,16 +108,34 @@ impl Shard {
     }
 
     /// Begins a command over the whole key space.
-    pub(crate) fn begin_everywhere(&mut self, session: &mut Session, command: &'static Command, args: Args<'_>) {
-        let members = (0..self.shards()).map(|index| Member::new(ShardId(index), Vec::new())).collect();
-        self.begin(session, Work::Parts(command, RequestBuffer::from_args(args)), members);
+    pub(crate) fn begin_everywhere(
+        &mut self,
+        session: &mut Session,
+        command: &'static Command,
+        args: Args<'_>,
+    ) {
+        let members = (0..self.shards())
+            .map(|index| Member::new(ShardId(index), Vec::new()))
+            .collect();
+        self.begin(
+            session,
+            Work::Parts(command, RequestBuffer::from_args(args)),
+            members,
+        );
     }
 
     /// Asks every shard `query`; `finish` makes the reply of the answers.
     pub(crate) fn begin_asking(&mut self, session: &mut Session, query: Query, finish: Finish) {
-        let members: Vec<Member> = (0..self.shards()).map(|index| Member::new(ShardId(index), Vec::new())).collect();
+        let members: Vec<Member> = (0..self.shards())
+            .map(|index| Member::new(ShardId(index), Vec::new()))
+            .collect();
         let unanswered = members.len();
-        let id = self.register(session, Work::Asking(finish), members, Phase::Running { unanswered });
+        let id = self.register(
+            session,
+            Work::Asking(finish),
+            members,
+            Phase::Running { unanswered },
+        );
         for index in 0..self.shards() {
             self.send(ShardId(index), Message::Ask(id, query.clone()));
         }
@@ -109,7 +143,9 @@ impl Shard {
 
     fn begin(&mut self, session: &mut Session, work: Work, members: Vec<Member>) {
         self.stats.transactions += 1;
-        let phase = Phase::Trying { unanswered: members.len() };
+        let phase = Phase::Trying {
+            unanswered: members.len(),
+        };
         let id = self.register(session, work, members, phase);
         self.with_transaction(id, |shard, transaction| {
             for index in 0..transaction.members.len() {
@@ -118,41 +154,77 @@ impl Shard {
         });
     }
 
-    fn register(&mut self, session: &mut Session, work: Work, members: Vec<Member>, phase: Phase) -> TransactionId {
+    fn register(
+        &mut self,
+        session: &mut Session,
+        work: Work,
+        members: Vec<Member>,
+        phase: Phase,
+    ) -> TransactionId {
         // What the session sent before must arrive before: queues keep their order.
         self.flush_batches(session);
         session.state = State::Blocked;
-        let id = TransactionId { coordinator: self.id, sequence: self.next_transaction };
+        let id = TransactionId {
+            coordinator: self.id,
+            sequence: self.next_transaction,
+        };
         self.next_transaction += 1;
         self.unanswered += 1;
-        let transaction = Transaction {
+        let caller = Caller {
             slot: session.slot,
             connection: session.id,
             reply_number: Self::begin_reply(session),
             version: session.client.version,
-            work,
-            phase,
-            members,
         };
-        self.transactions.insert(id.sequence, transaction);
+        self.transactions.insert(
+            id.sequence,
+            Transaction {
+                caller,
+                work,
+                phase,
+                members,
+            },
+        );
         id
     }
 
     /// Works on a transaction while it is out of the table; puts it back if it is not over.
-    fn with_transaction(&mut self, id: TransactionId, work: impl FnOnce(&mut Self, &mut Transaction)) {
-        let Some(mut transaction) = self.transactions.remove(&id.sequence) else { return };
+    fn with_transaction(
+        &mut self,
+        id: TransactionId,
+        work: impl FnOnce(&mut Self, &mut Transaction),
+    ) {
+        let Some(mut transaction) = self.transactions.remove(&id.sequence) else {
+            return;
+        };
         work(self, &mut transaction);
         self.transactions.insert(id.sequence, transaction);
     }
 
-    fn ask_for_lock(&mut self, id: TransactionId, transaction: &Transaction, index: usize, wait: bool) {
+    fn ask_for_lock(
+        &mut self,
+        id: TransactionId,
+        transaction: &Transaction,
+        index: usize,
+        wait: bool,
+    ) {
         let member = &transaction.members[index];
-        let lock = Lock { transaction: id, claim: transaction.claim(member), wait, take: transaction.taken(member) };
+        let lock = Lock {
+            transaction: id,
+            claim: transaction.claim(member),
+            wait,
+            take: transaction.taken(member),
+        };
         self.send(member.shard, Message::Lock(Box::new(lock)));
     }
 
     /// A shard holds its locks for us.
-    pub(crate) fn lock_granted(&mut self, id: TransactionId, from: ShardId, entries: Vec<Option<Detached>>) {
+    pub(crate) fn lock_granted(
+        &mut self,
+        id: TransactionId,
+        from: ShardId,
+        entries: Vec<Option<Detached>>,
+    ) {
         let mut ready = false;
         self.with_transaction(id, |shard, transaction| {
             if let Some(member) = transaction.member_mut(from) {
@@ -177,7 +249,9 @@ impl Shard {
     fn advance_locking(&mut self, id: TransactionId, transaction: &mut Transaction) -> bool {
         match transaction.phase {
             Phase::Trying { unanswered } if unanswered > 1 => {
-                transaction.phase = Phase::Trying { unanswered: unanswered - 1 };
+                transaction.phase = Phase::Trying {
+                    unanswered: unanswered - 1,
+                };
                 false
             }
             Phase::Trying { .. } if transaction.members.iter().all(|member| member.locked) => true,
@@ -200,18 +274,27 @@ impl Shard {
 
     /// Gives back what was locked, unchanged.
     fn let_go(&mut self, id: TransactionId, transaction: &mut Transaction) {
-        for member in transaction.members.iter_mut().filter(|member| member.locked) {
+        for member in transaction
+            .members
+            .iter_mut()
+            .filter(|member| member.locked)
+        {
             member.locked = false;
             let entries: Vec<Detached> = member.entries.drain(..).flatten().collect();
-            let message =
-                if entries.is_empty() { Message::Release(id) } else { Message::Restore(id, entries) };
+            let message = if entries.is_empty() {
+                Message::Release(id)
+            } else {
+                Message::Restore(id, entries)
+            };
             self.send(member.shard, message);
         }
     }
 
     /// All locks are held: do it.
     fn carry_out(&mut self, id: TransactionId) {
-        let Some(mut transaction) = self.transactions.remove(&id.sequence) else { return };
+        let Some(mut transaction) = self.transactions.remove(&id.sequence) else {
+            return;
+        };
         match &transaction.work {
             Work::Parts(command, request) => {
                 let (command, args) = (*command, request.args());
@@ -220,19 +303,21 @@ impl Shard {
                         transaction: id,
                         command,
                         request: part_of(command.keys, args, &member.positions),
-                        version: transaction.version,
+                        version: transaction.caller.version,
                         now: self.now,
                     };
                     self.send(member.shard, Message::Run(Box::new(part)));
                 }
-                transaction.phase = Phase::Running { unanswered: transaction.members.len() };
+                transaction.phase = Phase::Running {
+                    unanswered: transaction.members.len(),
+                };
                 self.transactions.insert(id.sequence, transaction);
             }
             Work::Together(command, request) => {
                 let command = *command;
                 let request = request.clone();
                 let reply = self.run_together(id, &mut transaction, command, request.args());
-                self.conclude(&transaction, reply);
+                self.conclude(transaction.caller, reply);
             }
             Work::Asking(_) => debug_assert!(false, "questions take no locks"),
         }
@@ -246,14 +331,21 @@ impl Shard {
         command: &'static Command,
         args: Args<'_>,
     ) -> BytesMut {
-        debug_assert!(self.meeting.is_empty(), "the meeting place is left as it was found");
+        debug_assert!(
+            self.meeting.is_empty(),
+            "the meeting place is left as it was found"
+        );
         for member in &mut transaction.members {
-            member.entries.drain(..).flatten().for_each(|entry| self.meeting.put(entry));
+            member
+                .entries
+                .drain(..)
+                .flatten()
+                .for_each(|entry| self.meeting.put(entry));
         }
         let mut reply = BytesMut::new();
         let mut context = Context {
             keyspace: &mut self.meeting,
-            reply: Encoder::new(&mut reply, transaction.version),
+            reply: Encoder::new(&mut reply, transaction.caller.version),
             effects: &mut self.effects,
             now: self.now,
         };
@@ -262,7 +354,7 @@ impl Shard {
         }
         for member in &transaction.members {
             let keys = member.positions.iter().map(|position| args.at(*position));
-            let entries = keys.filter_map(|key| self.meeting.take(key, self.now, &mut self.effects)).collect();
+            let entries = keys.filter_map(|key| self.meeting.take(key)).collect();
             self.send(member.shard, Message::Restore(id, entries));
         }
         self.effects.clear();
@@ -295,34 +387,59 @@ impl Shard {
         }
     }
 
-    fn finish(&mut self, mut transaction: Transaction) {
+    fn finish(&mut self, transaction: Transaction) {
+        let Transaction {
+            caller,
+            work,
+            members,
+            ..
+        } = transaction;
         let mut reply = BytesMut::new();
-        let members = std::mem::take(&mut transaction.members);
-        match transaction.work {
-            Work::Parts(command, ref request) => {
-                let first = first_key(command.keys);
-                let parts = members.into_iter().filter_map(|member| Some((member.positions, member.partial?)));
-                join(command, request.args(), first, parts.collect(), &mut self.rng, transaction.version, &mut reply);
+        match work {
+            Work::Parts(command, request) => {
+                let parts = members
+                    .into_iter()
+                    .filter_map(|member| Some((member.positions, member.partial?)));
+                let parts: Vec<_> = parts.collect();
+                join(
+                    command,
+                    request.args(),
+                    &parts,
+                    &mut self.rng,
+                    caller.version,
+                    &mut reply,
+                );
             }
             Work::Asking(finish) => {
-                let answers = members.into_iter().filter_map(|member| member.answer).collect();
-                let mut encoder = Encoder::new(&mut reply, transaction.version);
-                finish.call(self, transaction.slot, answers, &mut encoder);
+                let answers = members
+                    .into_iter()
+                    .filter_map(|member| member.answer)
+                    .collect();
+                finish.call(
+                    self,
+                    caller.slot,
+                    answers,
+                    &mut Encoder::new(&mut reply, caller.version),
+                );
             }
-            Work::Together(..) => debug_assert!(false, "was carried out here"),
+            Work::Together(..) => debug_assert!(false, "was carried out at once"),
         }
-        self.conclude(&ended, reply);
+        self.conclude(caller, reply);
     }
 
     /// Hands the reply to the session, if it is still there, and lets it go on.
-    fn conclude(&mut self, transaction: &Transaction, reply: BytesMut) {
+    fn conclude(&mut self, caller: Caller, reply: BytesMut) {
         self.unanswered = self.unanswered.saturating_sub(1);
-        let belongs = |session: &Session| session.id == transaction.connection;
-        if !self.session(transaction.slot).is_some_and(belongs) {
+        if self
+            .session(caller.slot)
+            .is_none_or(|session| session.id != caller.connection)
+        {
             return;
         }
-        let Some(mut session) = self.take_session(transaction.slot) else { return };
-        session.replies.complete(transaction.reply_number, reply);
+        let Some(mut session) = self.take_session(caller.slot) else {
+            return;
+        };
+        session.replies.complete(caller.reply_number, reply);
         if session.state == State::Blocked {
             session.state = State::Open;
             self.execute_buffered(&mut session);
@@ -349,24 +466,32 @@ impl Transaction {
 
     fn taken(&self, member: &Member) -> RequestBuffer {
         match &self.work {
-            Work::Together(_, request) => {
-                RequestBuffer::from_slices(member.positions.iter().map(|position| request.args().at(*position)))
-            }
+            Work::Together(_, request) => RequestBuffer::from_slices(
+                member
+                    .positions
+                    .iter()
+                    .map(|position| request.args().at(*position)),
+            ),
             Work::Parts(..) | Work::Asking(_) => RequestBuffer::new(),
         }
     }
 }
 
 impl Member {
-    fn claim(&self, args: Args<'_>, access: Access) -> message::Claim {
-        claim_keys(self.positions.iter().map(|position| args.at(*position)), access)
+    fn claim(&self, args: Args<'_>, access: Access) -> Claim {
+        claim_keys(
+            self.positions.iter().map(|position| args.at(*position)),
+            access,
+        )
     }
 }
 
 /// The arguments of one member's part: all of them without keys, else the name and, for each of its keys, the key and what
 /// belongs to it (`MSET`'s value).
 fn part_of(keys: Keys, args: Args<'_>, positions: &[usize]) -> RequestBuffer {
-    let Keys::Range { step, .. } = keys else { return RequestBuffer::from_args(args) };
+    let Keys::Range { step, .. } = keys else {
+        return RequestBuffer::from_args(args);
+    };
     if positions.is_empty() {
         return RequestBuffer::from_args(args);
     }
@@ -375,12 +500,4 @@ fn part_of(keys: Keys, args: Args<'_>, positions: &[usize]) -> RequestBuffer {
         (position..position + step.max(1) as usize).for_each(|at| part.push(args.at(at)));
     }
     part
-}
-
-/// Position of the first key, and the distance between keys.
-fn first_key(keys: Keys) -> (usize, usize) {
-    match keys {
-        Keys::Range { first, step, .. } => (first.max(0) as usize, step.max(1) as usize),
-        Keys::None | Keys::Counted { .. } | Keys::WithOption { .. } | Keys::AfterOption { .. } => (0, 1),
-    }
 }

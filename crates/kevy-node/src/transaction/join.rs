@@ -3,57 +3,86 @@
 use crate::message::Partial;
 use bytes::BytesMut;
 use kevy_engine::Command;
-use kevy_proto::command::{Join, Placement};
+use kevy_proto::command::{Join, Keys, Placement};
 use kevy_proto::resp::{Args, Encoder, RespVersion, reply_length};
 use kevy_proto::rng::Rng;
 
 /// Appends to `out` what the parts' replies amount to. An error of any part is the whole command's.
 ///
-/// `first` is the position of the first key and the distance between keys; each part comes with the positions of its keys.
+/// Each part comes with the positions of its keys.
 pub(super) fn join(
     command: &Command,
     args: Args<'_>,
-    (first, step): (usize, usize),
-    parts: Vec<(Vec<usize>, Partial)>,
+    parts: &[(Vec<usize>, Partial)],
     rng: &mut Rng,
     version: RespVersion,
     out: &mut BytesMut,
 ) {
-    if let Some((_, failed)) = parts.iter().find(|(_, part)| part.reply.first() == Some(&b'-')) {
+    if let Some((_, failed)) = parts
+        .iter()
+        .find(|(_, part)| part.reply.first() == Some(&b'-'))
+    {
         return out.extend_from_slice(&failed.reply);
     }
     let how = match command.placement {
         Placement::Split(how) | Placement::EveryShard(how) => how,
-        Placement::Together | Placement::Cursor(_) | Placement::Session | Placement::Node => Join::Same,
+        Placement::Together | Placement::Cursor(_) | Placement::Session | Placement::Node => {
+            Join::Same
+        }
     };
     let replies = parts.iter().map(|(_, part)| &part.reply[..]);
     match how {
         Join::Same => out.extend_from_slice(replies.into_iter().next().unwrap_or_default()),
         Join::Sum => Encoder::new(out, version).integer(replies.map(number).sum()),
         Join::Concat => concatenate(replies, version, out),
-        Join::Weighted => out.extend_from_slice(drawn(&parts, rng).unwrap_or_default()),
-        Join::ByPosition => {
-            let keys = args.len().saturating_sub(first).div_ceil(step);
-            let mut elements: Vec<&[u8]> = vec![&[]; keys];
-            for (positions, part) in &parts {
-                for (position, element) in positions.iter().zip(Elements::of(&part.reply)) {
-                    elements[(position - first) / step] = element;
-                }
+        Join::Weighted => out.extend_from_slice(drawn(parts, rng).unwrap_or_default()),
+        Join::ByPosition => by_position(command.keys, args, parts, version, out),
+    }
+}
+
+/// Puts the elements of the parts' arrays at the places of their keys.
+fn by_position(
+    keys: Keys,
+    args: Args<'_>,
+    parts: &[(Vec<usize>, Partial)],
+    version: RespVersion,
+    out: &mut BytesMut,
+) {
+    let mut positions = Vec::new();
+    keys.positions(args, &mut positions);
+    let mut elements: Vec<&[u8]> = vec![&[]; positions.len()];
+    for (own, part) in parts {
+        for (position, element) in own.iter().zip(Elements::of(&part.reply)) {
+            if let Ok(place) = positions.binary_search(position) {
+                elements[place] = element;
             }
-            Encoder::new(out, version).array(keys);
-            elements.into_iter().for_each(|element| out.extend_from_slice(element));
         }
     }
+    Encoder::new(out, version).array(elements.len());
+    elements
+        .into_iter()
+        .for_each(|element| out.extend_from_slice(element));
 }
 
 /// The number that an encoded integer or the header of an encoded aggregate says.
 fn number(reply: &[u8]) -> i64 {
-    let line = reply.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let digits = line.get(1..).and_then(|digits| std::str::from_utf8(digits).ok());
-    digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
+    let line = reply
+        .split(|byte| *byte == b'\r')
+        .next()
+        .unwrap_or_default();
+    let digits = line
+        .get(1..)
+        .and_then(|digits| std::str::from_utf8(digits).ok());
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or_default()
 }
 
-fn concatenate<'a>(replies: impl Iterator<Item = &'a [u8]> + Clone, version: RespVersion, out: &mut BytesMut) {
+fn concatenate<'a>(
+    replies: impl Iterator<Item = &'a [u8]> + Clone,
+    version: RespVersion,
+    out: &mut BytesMut,
+) {
     let total: i64 = replies.clone().map(number).sum();
     Encoder::new(out, version).array(total.max(0) as usize);
     replies.for_each(|reply| out.extend_from_slice(body(reply)));
@@ -61,7 +90,10 @@ fn concatenate<'a>(replies: impl Iterator<Item = &'a [u8]> + Clone, version: Res
 
 /// An encoded aggregate without its header line.
 fn body(reply: &[u8]) -> &[u8] {
-    let header = reply.iter().position(|byte| *byte == b'\n').map_or(reply.len(), |end| end + 1);
+    let header = reply
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(reply.len(), |end| end + 1);
     &reply[header..]
 }
 

@@ -44,7 +44,13 @@ pub(crate) struct Origin {
 impl Origin {
     /// A request of a batch from `shard`.
     pub(crate) fn of_batch(shard: ShardId, batch: &Batch, sequence: u64) -> Self {
-        Self { shard, slot: batch.slot, connection: batch.connection, sequence, version: batch.version }
+        Self {
+            shard,
+            slot: batch.slot,
+            connection: batch.connection,
+            sequence,
+            version: batch.version,
+        }
     }
 }
 
@@ -72,7 +78,12 @@ impl Shard {
     }
 
     /// As [`Shard::wait_for_locks`], for a request of another shard's session.
-    pub(crate) fn wait_behind_locks(&mut self, origin: Origin, command: &'static Command, args: Args<'_>) -> bool {
+    pub(crate) fn wait_behind_locks(
+        &mut self,
+        origin: Origin,
+        command: &'static Command,
+        args: Args<'_>,
+    ) -> bool {
         let claim = self.claim_of(command, args);
         if self.locks.is_free(&claim) {
             return false;
@@ -81,11 +92,24 @@ impl Shard {
         true
     }
 
-    fn enqueue_request(&mut self, claim: Claim, origin: Origin, command: &'static Command, args: Args<'_>) {
+    fn enqueue_request(
+        &mut self,
+        claim: Claim,
+        origin: Origin,
+        command: &'static Command,
+        args: Args<'_>,
+    ) {
         self.stats.lock_waits += 1;
         let (ticket, _) = self.locks.enqueue(claim);
         let request = RequestBuffer::from_args(args);
-        self.waiting.insert(ticket, Waiting::Request(Box::new(Request { origin, command, request })));
+        self.waiting.insert(
+            ticket,
+            Waiting::Request(Box::new(Request {
+                origin,
+                command,
+                request,
+            })),
+        );
     }
 
     /// What `command` needs to itself on the shard that runs it.
@@ -96,7 +120,10 @@ impl Shard {
             Placement::Together | Placement::Split(_) | Placement::Session | Placement::Node => {
                 let mut positions = Vec::new();
                 command.keys.positions(args, &mut positions);
-                claim_keys(positions.into_iter().map(|position| args.at(position)), access)
+                claim_keys(
+                    positions.into_iter().map(|position| args.at(position)),
+                    access,
+                )
             }
         }
     }
@@ -112,15 +139,19 @@ impl Shard {
             self.grant(ticket, from, &lock);
         } else {
             self.stats.lock_waits += 1;
-            self.waiting.insert(ticket, Waiting::Transaction(from, Box::new(lock)));
+            self.waiting
+                .insert(ticket, Waiting::Transaction(from, Box::new(lock)));
         }
     }
 
     fn grant(&mut self, ticket: Ticket, from: ShardId, lock: &Lock) {
         self.held.insert(lock.transaction, ticket);
-        let now = self.now;
-        let take = |key: &[u8]| self.keyspace.take(key, now, &mut self.effects);
-        let entries = lock.take.args().iter().map(take).collect();
+        let entries = lock
+            .take
+            .args()
+            .iter()
+            .map(|key| self.keyspace.take(key))
+            .collect();
         self.send(from, Message::Granted(lock.transaction, entries));
     }
 
@@ -132,7 +163,10 @@ impl Shard {
         self.run_command(part.command, part.request.args(), part.version, &mut reply);
         self.now = own;
         let keys = self.keyspace.len();
-        self.send(from, Message::Ran(part.transaction, Box::new(Partial { reply, keys })));
+        self.send(
+            from,
+            Message::Ran(part.transaction, Box::new(Partial { reply, keys })),
+        );
         self.release(part.transaction);
     }
 
@@ -146,7 +180,9 @@ impl Shard {
 
     /// Lets the locks of a transaction go, and runs what waited for them.
     pub(crate) fn release(&mut self, transaction: TransactionId) {
-        let Some(ticket) = self.held.remove(&transaction) else { return };
+        let Some(ticket) = self.held.remove(&transaction) else {
+            return;
+        };
         let mut granted = Vec::new();
         self.locks.release(ticket, &mut granted);
         // In the order of arrival; a request that has run lets go at once and may free others.
@@ -172,7 +208,12 @@ impl Shard {
             version: origin.version,
             ..Batch::default()
         });
-        self.run_command(waiting.command, waiting.request.args(), origin.version, &mut batch.replies);
+        self.run_command(
+            waiting.command,
+            waiting.request.args(),
+            origin.version,
+            &mut batch.replies,
+        );
         batch.lengths.push((origin.sequence, batch.replies.len()));
         self.send(origin.shard, Message::Replies(batch));
     }
@@ -180,13 +221,18 @@ impl Shard {
 
 /// How `command` uses its keys.
 pub(super) fn access(command: &Command) -> Access {
-    if command.is_write() { Access::Exclusive } else { Access::Shared }
+    if command.is_write() {
+        Access::Exclusive
+    } else {
+        Access::Shared
+    }
 }
 
 /// The claim for `keys`: a fingerprint each, so that two keys may rarely share one; that costs a wait, never safety.
 pub(super) fn claim_keys<'a>(keys: impl Iterator<Item = &'a [u8]>, access: Access) -> Claim {
     let hasher = foldhash::quality::FixedState::default();
-    let mut fingerprints: Vec<(u64, Access)> = keys.map(|key| (hasher.hash_one(key), access)).collect();
+    let mut fingerprints: Vec<(u64, Access)> =
+        keys.map(|key| (hasher.hash_one(key), access)).collect();
     fingerprints.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
     fingerprints.dedup_by_key(|(fingerprint, _)| *fingerprint);
     Claim::Keys(fingerprints)

@@ -51,8 +51,7 @@ fn nothing_set_gives_the_defaults_with_a_thread_per_core() {
 fn flags_override_the_environment_which_overrides_the_file() {
     let mut inputs = file("[server]\nport = 1001\nthreads = 2\nhz = 20");
     assert_eq!(resolved(&inputs).server.port, 1001);
-    inputs.environment =
-        environment(&[("KEVY_PORT", "1002"), ("KEVY_THREADS", "3")]).environment;
+    inputs.environment = environment(&[("KEVY_PORT", "1002"), ("KEVY_THREADS", "3")]).environment;
     assert_eq!(resolved(&inputs).server.port, 1002);
     inputs.flags = flags(&[("--port", "1003")]).flags;
     let server = resolved(&inputs).server;
@@ -224,8 +223,7 @@ fn broken_toml_is_reported_once_per_line_and_hides_no_other_fault() {
 #[test]
 fn all_faults_of_all_sources_come_at_once() {
     let mut inputs = file("[server]\nport = 70000\nmaxclient = 5");
-    inputs.environment =
-        environment(&[("KEVY_PROT", "1"), ("KEVY_THREADS", "many")]).environment;
+    inputs.environment = environment(&[("KEVY_PROT", "1"), ("KEVY_THREADS", "many")]).environment;
     inputs.flags = flags(&[("--port", "1003"), ("--maxclients", "all")]).flags;
     assert_eq!(
         faults(&inputs),
@@ -319,8 +317,8 @@ fn no_aof_is_accepted_and_aof_is_not_pretended() {
 #[test]
 fn no_text_makes_the_reader_panic() {
     let pieces = [
-        "[server]", "port", "=", "\n", "\"", "[", "]", "{", "}", "0o9", "\u{e9}", "\u{0}",
-        "'''", ".", "bind", "1",
+        "[server]", "port", "=", "\n", "\"", "[", "]", "{", "}", "0o9", "\u{e9}", "\u{0}", "'''",
+        ".", "bind", "1",
     ];
     let mut state = 1u64;
     for _ in 0..2000 {
