@@ -13,11 +13,16 @@ use std::sync::OnceLock;
 /// # Panics
 /// When the binary cannot be built; the message holds the compiler's words.
 pub fn kevy() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| match std::env::var_os("KEVY_TEST_BINARY") {
-        Some(path) => PathBuf::from(path),
+    // A failure is kept, too: the next test would only build and fail again.
+    static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let found = BINARY.get_or_init(|| match std::env::var_os("KEVY_TEST_BINARY") {
+        Some(path) => Ok(PathBuf::from(path)),
         None => build(),
-    })
+    });
+    match found {
+        Ok(path) => path,
+        Err(reason) => panic!("{reason}"),
+    }
 }
 
 /// The directory of the repository.
@@ -27,7 +32,7 @@ pub fn repository() -> &'static Path {
         .expect("the tests package lies in the repository")
 }
 
-fn build() -> PathBuf {
+fn build() -> Result<PathBuf, String> {
     let profile_dir = profile_directory();
     let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => "dev",
@@ -53,13 +58,15 @@ fn build() -> PathBuf {
         .output();
     let binary = profile_dir.join("kevy");
     match built {
-        Ok(output) if output.status.success() && binary.is_file() => binary,
-        Ok(output) => panic!(
+        Ok(output) if output.status.success() && binary.is_file() => Ok(binary),
+        Ok(output) => Err(format!(
             "no kevy binary at {}: run `cargo build -p kevy` first\n{}",
             binary.display(),
             String::from_utf8_lossy(&output.stderr)
-        ),
-        Err(error) => panic!("cannot run cargo ({error}): run `cargo build -p kevy` first"),
+        )),
+        Err(error) => Err(format!(
+            "cannot run cargo ({error}): run `cargo build -p kevy` first"
+        )),
     }
 }
 
