@@ -24,7 +24,7 @@ pub(crate) enum Task {
 #[derive(Debug, Parser)]
 #[command(name = "kevy", version, after_help = AFTER_HELP)]
 struct CommandLine {
-    /// Configuration file; if absent KEVY_CONFIG, else kevy.toml if there is one
+    /// Configuration file; if absent `KEVY_CONFIG`, else kevy.toml if there is one
     #[arg(long, value_name = "PATH")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -102,10 +102,12 @@ fn print_settings(settings: &Settings) -> ExitCode {
 }
 
 fn report(faults: &[Fault]) -> ExitCode {
-    let lines: String = faults
-        .iter()
-        .map(|fault| format!("kevy: {fault}\n"))
-        .collect();
+    let mut lines = String::new();
+    for fault in faults {
+        lines.push_str("kevy: ");
+        lines.push_str(&fault.to_string());
+        lines.push('\n');
+    }
     // Nobody is left to tell if this fails; the exit code says it all the same.
     let _ = io::stderr().write_all(lines.as_bytes());
     ExitCode::from(EXIT_FAULTS)
@@ -206,15 +208,11 @@ fn argument(row: &Directive, flag: &'static str) -> Arg {
 
 /// The first sentence about a directive, and its default.
 fn help(row: &Directive) -> String {
-    let first = row
-        .about
-        .split(". ")
-        .next()
-        .unwrap_or(row.about)
-        .trim_end_matches('.');
+    let first = row.about.split(". ").next().unwrap_or(row.about);
+    let first = first.trim_end_matches('.');
     match row.default_toml() {
-        _ if row.implied_value() == Some("false") => format!("Not: {first}"),
-        Some(default) => format!("{first} [default: {default}]"),
+        _ if row.implied_value() == Some("false") => format!("Do not {}", first.to_lowercase()),
+        Some(default) => format!("{first} [default: {}]", default.trim_matches('"')),
         None => first.into(),
     }
 }

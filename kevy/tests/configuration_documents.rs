@@ -6,7 +6,7 @@ use std::path::Path;
 fn assert_generated(name: &str, rendered: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
     if std::env::var_os("KEVY_BLESS").is_some() {
-        std::fs::write(&path, rendered).unwrap();
+        std::fs::write(&path, rendered).expect("the checkout can be written");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(

@@ -22,6 +22,12 @@ pub enum Query {
     Configure(Box<Settings>),
     /// Set counters back (`CONFIG RESETSTAT`).
     ResetStats,
+    /// Remove expired keys that nobody asks for, or leave them (`DEBUG SET-ACTIVE-EXPIRE`).
+    SetActiveExpire(bool),
+    /// How many keys a slot has.
+    CountKeys(u16),
+    /// At most so many keys of a slot.
+    Keys(u16, usize),
 }
 
 /// A shard's answer.
@@ -33,8 +39,29 @@ pub enum Answer {
     Clients(Vec<(u64, String)>),
     /// How many it did something to.
     Count(usize),
+    /// Keys.
+    Keys(Vec<Vec<u8>>),
     /// It was done.
     Done,
+}
+
+impl Answer {
+    /// The keys it names.
+    pub fn keys(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Keys(keys) => keys,
+            Self::Summary(_) | Self::Clients(_) | Self::Count(_) | Self::Done => Vec::new(),
+        }
+    }
+
+    /// The counts of all answers, added up.
+    pub fn total(answers: &[Self]) -> usize {
+        let count = |answer: &Self| match answer {
+            Self::Count(count) => *count,
+            Self::Summary(_) | Self::Clients(_) | Self::Keys(_) | Self::Done => 0,
+        };
+        answers.iter().map(count).sum()
+    }
 }
 
 /// Which sessions are meant.
@@ -62,7 +89,10 @@ impl ClientFilter {
             b"normal" => {}
             b"master" | b"replica" | b"slave" | b"pubsub" => self.none = true,
             _ => {
-                let error = format!("ERR Unknown client type '{}'", String::from_utf8_lossy(name));
+                let error = format!(
+                    "ERR Unknown client type '{}'",
+                    String::from_utf8_lossy(name)
+                );
                 return Err(ErrorReply::Other(error.into()));
             }
         }
@@ -72,8 +102,14 @@ impl ClientFilter {
     fn suits(&self, session: &Session) -> bool {
         !self.none
             && (self.ids.is_empty() || self.ids.contains(&session.id.0))
-            && self.address.as_ref().is_none_or(|address| *address == session.peer.address)
-            && self.local_address.as_ref().is_none_or(|address| *address == session.peer.local_address)
+            && self
+                .address
+                .as_ref()
+                .is_none_or(|address| *address == session.peer.address)
+            && self
+                .local_address
+                .as_ref()
+                .is_none_or(|address| *address == session.peer.local_address)
             && self.except != Some(session.id)
     }
 }
@@ -85,7 +121,9 @@ pub struct Finish(Box<FinishFn>);
 
 impl Finish {
     /// Wraps the function.
-    pub fn new(finish: impl FnOnce(&mut Shard, Slot, Vec<Answer>, &mut Encoder<'_>) + 'static) -> Self {
+    pub fn new(
+        finish: impl FnOnce(&mut Shard, Slot, Vec<Answer>, &mut Encoder<'_>) + 'static,
+    ) -> Self {
         Self(Box::new(finish))
     }
 
@@ -95,7 +133,13 @@ impl Finish {
     }
 
     /// Calls the function.
-    pub fn call(self, shard: &mut Shard, slot: Slot, answers: Vec<Answer>, reply: &mut Encoder<'_>) {
+    pub fn call(
+        self,
+        shard: &mut Shard,
+        slot: Slot,
+        answers: Vec<Answer>,
+        reply: &mut Encoder<'_>,
+    ) {
         (self.0)(shard, slot, answers, reply);
     }
 }
@@ -121,19 +165,44 @@ impl Shard {
                 self.reset_stats();
                 Answer::Done
             }
+            Query::SetActiveExpire(active) => {
+                self.keyspace.set_active_expire(active);
+                Answer::Done
+            }
+            Query::CountKeys(slot) => Answer::Count(self.keyspace.count_in_slot(slot)),
+            Query::Keys(slot, limit) => {
+                let entries = self.keyspace.keys_in_slot(slot, limit);
+                Answer::Keys(
+                    entries
+                        .into_iter()
+                        .map(|entry| entry.key().to_vec())
+                        .collect(),
+                )
+            }
         };
         self.send(from, Message::Told(id, Box::new(answer)));
     }
 
     fn clients(&self, filter: &ClientFilter) -> Vec<(u64, String)> {
-        let sessions = self.sessions.iter().flatten().filter(|session| filter.suits(session));
-        sessions.map(|session| (session.id.0, self.client_line(session))).collect()
+        let sessions = self
+            .sessions
+            .iter()
+            .flatten()
+            .filter(|session| filter.suits(session));
+        sessions
+            .map(|session| (session.id.0, self.client_line(session)))
+            .collect()
     }
 
     /// Closes the sessions that suit, the asking one (which waits for the answer) only after its reply.
     fn kill(&mut self, filter: &ClientFilter) -> usize {
-        let victims: Vec<Slot> =
-            self.sessions.iter().flatten().filter(|session| filter.suits(session)).map(|session| session.slot).collect();
+        let victims: Vec<Slot> = self
+            .sessions
+            .iter()
+            .flatten()
+            .filter(|session| filter.suits(session))
+            .map(|session| session.slot)
+            .collect();
         for &slot in &victims {
             let asks = self.session(slot).is_some_and(Session::is_blocked);
             if asks {

@@ -71,8 +71,9 @@ impl Stats {
     pub fn sample(&mut self, now: Now) {
         let (since, before) = self.sampled;
         let elapsed = now.monotonic.saturating_since(since).as_millis() as u64;
-        if elapsed > 0 {
-            self.ops_per_second = self.commands_processed.saturating_sub(before) * 1000 / elapsed;
+        let requests = self.commands_processed.saturating_sub(before);
+        if let Some(rate) = (requests * 1000).checked_div(elapsed) {
+            self.ops_per_second = rate;
             self.sampled = (now.monotonic, self.commands_processed);
         }
     }
@@ -97,6 +98,10 @@ pub struct Summary {
     pub keys: usize,
     /// Keys with an expiry.
     pub expires: usize,
+    /// Estimated bytes of its keys and values.
+    pub keyspace_bytes: usize,
+    /// Average time to live of the keys with an expiry, in milliseconds.
+    pub average_ttl_ms: i64,
     /// Changes since the start.
     pub changes: u64,
     /// Claims in the lock table.
@@ -106,6 +111,12 @@ pub struct Summary {
 }
 
 impl Shard {
+    /// Sets the counters back to zero (`CONFIG RESETSTAT`).
+    pub(crate) fn reset_stats(&mut self) {
+        self.stats = Stats::new(self.now);
+        self.keyspace.reset_stats();
+    }
+
     /// What this shard tells about itself.
     pub fn summary(&self) -> Summary {
         let sessions = || self.sessions.iter().flatten();
@@ -124,6 +135,8 @@ impl Shard {
                 .unwrap_or(0),
             keys: self.keyspace.len(),
             expires: self.keyspace.expires_len(),
+            keyspace_bytes: self.keyspace.used_bytes(),
+            average_ttl_ms: self.keyspace.average_ttl_ms(self.now),
             changes: self.effects.changes(),
             claims: self.locks.len(),
             transactions: self.transactions.len(),

@@ -34,18 +34,13 @@ pub fn example_toml() -> String {
         for row in rows_of(section) {
             let default = row.default_toml();
             let unset = if default.is_none() {
-                " (unset by default)"
+                "  # unset by default"
             } else {
                 ""
             };
             let _ = write!(text, "\n{}# Give {}.\n", comment(row.about), row.expects());
             let value = default.unwrap_or_else(|| example_value(row).into());
-            let _ = writeln!(
-                text,
-                "# {} = {value}{}",
-                row.key,
-                unset.replace(" (", "  # (")
-            );
+            let _ = writeln!(text, "# {} = {value}{unset}", row.key);
         }
     }
     text
