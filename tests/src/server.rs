@@ -94,7 +94,7 @@ impl Spec {
     }
 
     fn kevy_command(&self, port: u16, directory: &Path) -> Command {
-        let mut command = Command::new(binary::kevy());
+        let mut command = bare_kevy();
         command
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
             .args(["--threads", &self.threads.to_string(), "--no-aof"])
@@ -220,6 +220,17 @@ fn wait_for_pong(process: &mut Process, port: u16) -> Result<(), String> {
     outcome.unwrap_or_else(|| Err(format!("no PONG in time: {}", process.words())))
 }
 
+/// kevy without the settings that this process's environment would give it: those are the tests' own.
+fn bare_kevy() -> Command {
+    let mut command = Command::new(binary::kevy());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("KEVY_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 /// How a run of kevy ended that was to end by itself.
 #[derive(Debug)]
 pub struct Ended {
@@ -238,7 +249,7 @@ pub fn run_kevy<A: AsRef<std::ffi::OsStr>>(arguments: &[A], files: &[(&str, &str
         let path: PathBuf = directory.path().join(name);
         std::fs::write(path, content).expect("the test's directory is writable");
     }
-    let mut command = Command::new(binary::kevy());
+    let mut command = bare_kevy();
     command.args(arguments).current_dir(directory.path());
     let mut process = Process::spawn("kevy", command, directory.path());
     let status = process.wait();

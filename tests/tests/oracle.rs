@@ -5,6 +5,8 @@
 //! `KEVY_ORACLE_SEED=$RANDOM KEVY_ORACLE_COMMANDS=1000000 cargo test -p kevy-tests --test oracle`.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
+
 use kevy_tests::oracle::{Generator, Pair, report, shrink};
 use kevy_tests::reply::Reply;
 use kevy_tests::server::{Redis, Spec};
@@ -13,7 +15,7 @@ const SEED: u64 = 6004;
 const COMMANDS: u64 = 20_000;
 /// Commands from one empty keyspace to the next.
 const SEQUENCE: u64 = 250;
-/// Differences that are worth reporting at once.
+/// Kinds of differences that are worth reporting at once.
 const REPORTED: usize = 10;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -32,10 +34,11 @@ fn same_replies(shards: u16, protocol: u8) {
     println!("KEVY_ORACLE_SEED={seed} shards={shards} protocol={protocol} sequences={sequences}");
     let pair = Pair::start(shards, protocol);
     let mut generator = Generator::new(seed ^ u64::from(shards) << 32 ^ u64::from(protocol) << 48);
-    let mut found: Vec<String> = Vec::new();
+    let (mut found, mut kinds) = (Vec::new(), BTreeSet::new());
     for _ in 0..sequences {
         let commands = generator.commands(SEQUENCE as usize);
-        if pair.first_difference(&commands).is_some() {
+        let difference = pair.first_difference(&commands);
+        if difference.is_some_and(|difference| kinds.insert(difference.kind(&commands))) {
             let (commands, difference) = shrink(commands, |part| pair.first_difference(part));
             found.push(report(&commands, &difference));
         }

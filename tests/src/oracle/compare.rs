@@ -14,7 +14,24 @@ struct Allowed {
 }
 
 /// Every known difference, with its reason. An entry must name its case as narrowly as it can.
-const ALLOWED: &[Allowed] = &[];
+const ALLOWED: &[Allowed] = &[
+    Allowed {
+        reason: "kevy shares no objects between keys, so OBJECT REFCOUNT is always 1",
+        applies: |args, redis, kevy| {
+            let name = args[0].to_ascii_uppercase() == b"OBJECT";
+            name && redis == b":2147483647\r\n" && kevy == b":1\r\n"
+        },
+    },
+    Allowed {
+        reason: "the text of an error is UTF-8: bytes of the client's that are not are replaced in it, \
+                 and it does not end at a NUL as a C string does",
+        applies: |args, redis, kevy| {
+            let text = |word: &Vec<u8>| !word.contains(&0) && std::str::from_utf8(word).is_ok();
+            let unknown = b"-ERR unknown command '";
+            redis.starts_with(unknown) && kevy.starts_with(unknown) && !args.iter().all(text)
+        },
+    },
+];
 
 /// Whether both replies to `args` say the same.
 pub fn same(args: &Args, redis: &[u8], kevy: &[u8]) -> bool {

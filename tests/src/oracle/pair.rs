@@ -30,6 +30,15 @@ pub struct Difference {
     pub kevy: Vec<u8>,
 }
 
+impl Difference {
+    /// What differences of one cause have in common, most often: the command and the starts of the replies.
+    pub fn kind(&self, commands: &[Args]) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+        let start = |bytes: &[u8]| bytes[..bytes.len().min(16)].to_vec();
+        let name = commands[self.index][0].to_ascii_uppercase();
+        (name, start(&self.redis), start(&self.kevy))
+    }
+}
+
 impl Pair {
     /// Starts both; kevy with `shards` shards. `protocol` is 2 or 3.
     pub fn start(shards: u16, protocol: u8) -> Self {

@@ -92,7 +92,7 @@ fn every_fault_of_a_configuration_is_said_at_once() {
     let config = "[server]\nthredas = 2\nport = 70000\nbind = \"nowhere\"\n\n[cluster]\nenabled = \"perhaps\"\n";
     for first in [
         &["--config", "kevy.toml"][..],
-        &["check-config", "--config", "kevy.toml"],
+        &["check-config", "kevy.toml"],
     ] {
         let ended = run_kevy(first, &[("kevy.toml", config)]);
         assert_eq!(
@@ -112,10 +112,7 @@ fn every_fault_of_a_configuration_is_said_at_once() {
 #[test]
 fn a_good_configuration_passes_the_check() {
     let config = "[server]\nthreads = 2\naccept_shards = 1\n";
-    let ended = run_kevy(
-        &["check-config", "--config", "kevy.toml"],
-        &[("kevy.toml", config)],
-    );
+    let ended = run_kevy(&["check-config", "kevy.toml"], &[("kevy.toml", config)]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
