@@ -94,9 +94,9 @@ impl Connection {
     /// When the connection ends or times out first, or the bytes are no reply.
     pub fn read_bytes(&mut self) -> io::Result<Vec<u8>> {
         loop {
-            let decoded = reply::decode(&self.received);
-            let decoded = decoded.map_err(|error| io::Error::other(error.to_string()))?;
-            if let Some((_, length)) = decoded {
+            let length = reply::length(&self.received);
+            let length = length.map_err(|error| io::Error::other(error.to_string()))?;
+            if let Some(length) = length {
                 return Ok(self.received.drain(..length).collect());
             }
             if self.receive()? == 0 {
@@ -171,7 +171,7 @@ impl Connection {
 }
 
 fn parse(bytes: &[u8]) -> Reply {
-    let decoded = reply::decode(bytes).expect("checked when it was read");
+    let decoded = reply::decode(bytes).unwrap_or_else(|error| panic!("{error}"));
     decoded.expect("a whole reply").0
 }
 

@@ -67,14 +67,44 @@ pub fn decode(bytes: &[u8]) -> Decoded {
         b'$' | b'*' if text == "-1" => whole(Reply::Null),
         b'$' => blob(bytes, body, text, Reply::Bulk),
         b'=' => blob(bytes, body, text, Reply::Verbatim),
-        b'*' => items(bytes, body, length(text)?, Reply::Array),
-        b'~' => items(bytes, body, length(text)?, Reply::Set),
-        b'>' => items(bytes, body, length(text)?, Reply::Push),
-        b'%' => items(bytes, body, 2 * length(text)?, |flat| {
+        b'*' => items(bytes, body, count(text)?, Reply::Array),
+        b'~' => items(bytes, body, count(text)?, Reply::Set),
+        b'>' => items(bytes, body, count(text)?, Reply::Push),
+        b'%' => items(bytes, body, 2 * count(text)?, |flat| {
             Reply::Map(pairs(flat))
         }),
         _ => Err(Malformed(line)),
     }
+}
+
+/// The length of the reply at the start of `bytes`, or `None` if more bytes are needed. Looks at no value,
+/// so asking again after every piece of a large reply is cheap.
+///
+/// # Errors
+/// When the bytes cannot be the start of a reply.
+pub fn length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+    let Some((line, body)) = line(bytes)? else {
+        return Ok(None);
+    };
+    let (kind, text) = (line.as_bytes()[0], &line[1..]);
+    let items = match kind {
+        b'$' | b'*' if text == "-1" => 0,
+        b'$' | b'=' => {
+            let end = body + count(text)? + 2;
+            return Ok((end <= bytes.len()).then_some(end));
+        }
+        b'*' | b'~' | b'>' => count(text)?,
+        b'%' => 2 * count(text)?,
+        _ => 0,
+    };
+    let mut end = body;
+    for _ in 0..items {
+        let Some(item) = length(&bytes[end..])? else {
+            return Ok(None);
+        };
+        end += item;
+    }
+    Ok(Some(end))
 }
 
 fn line(bytes: &[u8]) -> Result<Option<(String, usize)>, Malformed> {
@@ -92,12 +122,12 @@ fn number(text: &str) -> Result<i64, Malformed> {
     text.parse().map_err(|_| Malformed(text.to_owned()))
 }
 
-fn length(text: &str) -> Result<usize, Malformed> {
+fn count(text: &str) -> Result<usize, Malformed> {
     text.parse().map_err(|_| Malformed(text.to_owned()))
 }
 
 fn blob(bytes: &[u8], body: usize, text: &str, make: fn(Vec<u8>) -> Reply) -> Decoded {
-    let end = body + length(text)?;
+    let end = body + count(text)?;
     match bytes.get(body..end + 2) {
         None => Ok(None),
         Some(content) if content.ends_with(b"\r\n") => {
@@ -226,9 +256,11 @@ mod tests {
         let bytes = b"*4\r\n$3\r\na\r\n\r\n%1\r\n+k\r\n,1.5\r\n~1\r\n#t\r\n=5\r\ntxt:x\r\n";
         for end in 0..bytes.len() {
             assert_eq!(decode(&bytes[..end]), Ok(None), "{end} bytes");
+            assert_eq!(length(&bytes[..end]), Ok(None), "{end} bytes");
         }
         let (reply, used) = decode(bytes).unwrap().unwrap();
         assert_eq!(used, bytes.len());
+        assert_eq!(length(&[bytes, &b":1"[..]].concat()), Ok(Some(used)));
         assert_eq!(reply.items()[0], Reply::Bulk(b"a\r\n".to_vec()));
         assert_eq!(reply.items()[1].at("k"), &Reply::Double("1.5".into()));
         assert_eq!(reply.items()[3].text(), "x");

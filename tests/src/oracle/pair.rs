@@ -150,6 +150,6 @@ fn round_trip(connection: &mut Connection, args: &Args) -> io::Result<Vec<u8>> {
 }
 
 fn parsed(bytes: &[u8]) -> Reply {
-    let decoded = crate::reply::decode(bytes).expect("checked when it was read");
+    let decoded = crate::reply::decode(bytes).unwrap_or_else(|error| panic!("{error}"));
     decoded.expect("a whole reply").0
 }

@@ -4,7 +4,9 @@ use fastrand::Rng;
 
 use super::args;
 use super::generator::Row;
-use super::values::{absolute, float, index, integer, key, keys, offset, relative, value, word};
+use super::values::{
+    absolute, bit_offset, float, index, integer, key, keys, offset, relative, value, word,
+};
 use crate::connection::Args;
 
 /// How often each command comes, and what makes it.
@@ -26,7 +28,7 @@ pub(super) const ROWS: &[Row] = &[
     (4, |rng| args!["GETRANGE", key(rng), index(rng), index(rng)]),
     (1, |rng| args!["SUBSTR", key(rng), index(rng), index(rng)]),
     (4, |rng| {
-        args!["SETRANGE", key(rng), offset(rng, 300), value(rng)]
+        args!["SETRANGE", key(rng), offset(rng), value(rng)]
     }),
     (3, |rng| args!["INCR", key(rng)]),
     (3, |rng| args!["DECR", key(rng)]),
@@ -41,11 +43,11 @@ pub(super) const ROWS: &[Row] = &[
         args![
             "SETBIT",
             key(rng),
-            offset(rng, 4000),
+            bit_offset(rng),
             word(rng, &["0", "1", "1", "2"])
         ]
     }),
-    (4, |rng| args!["GETBIT", key(rng), offset(rng, 4000)]),
+    (4, |rng| args!["GETBIT", key(rng), bit_offset(rng)]),
     (5, bitcount),
     (5, bitpos),
     (4, bitop),
