@@ -18,14 +18,14 @@ const ALLOWED: &[Allowed] = &[
     Allowed {
         reason: "kevy shares no objects between keys, so OBJECT REFCOUNT is always 1",
         applies: |args, redis, kevy| {
-            let name = args[0].to_ascii_uppercase() == b"OBJECT";
+            let name = args[0].eq_ignore_ascii_case(b"OBJECT");
             name && redis == b":2147483647\r\n" && kevy == b":1\r\n"
         },
     },
     Allowed {
         reason: "kevy keeps a whole number as an integer also when INCRBYFLOAT made it; only OBJECT ENCODING tells",
         applies: |args, redis, kevy| {
-            let name = args[0].to_ascii_uppercase() == b"OBJECT";
+            let name = args[0].eq_ignore_ascii_case(b"OBJECT");
             name && redis == b"$6\r\nembstr\r\n" && kevy == b"$3\r\nint\r\n"
         },
     },
@@ -55,16 +55,16 @@ pub fn allowed(args: &Args, redis: &[u8], kevy: &[u8]) -> Option<&'static str> {
 
 /// Remaining times, and points in time made from them, differ by the moment of their command.
 fn near(args: &Args, redis: &[u8], kevy: &[u8]) -> bool {
-    let unit = match args[0].to_ascii_uppercase().as_slice() {
-        b"TTL" | b"EXPIRETIME" | b"OBJECT" => 1,
-        b"PTTL" | b"PEXPIRETIME" => 1000,
+    let tolerance = match args[0].to_ascii_uppercase().as_slice() {
+        b"TTL" | b"EXPIRETIME" => TOLERANCE_SECONDS,
+        b"PTTL" | b"PEXPIRETIME" => TOLERANCE_SECONDS * 1000,
+        // Redis shares small integers between keys, and with them the time of their last use.
+        b"OBJECT" if args[1].eq_ignore_ascii_case(b"IDLETIME") => i64::MAX,
         _ => return false,
     };
     let number = |bytes| reply::decode(bytes).ok().flatten()?.0.as_integer();
     match (number(redis), number(kevy)) {
-        (Some(a), Some(b)) => {
-            a >= 0 && b >= 0 && a.abs_diff(b) <= (TOLERANCE_SECONDS * unit) as u64
-        }
+        (Some(a), Some(b)) => a >= 0 && b >= 0 && a.abs_diff(b) <= tolerance as u64,
         _ => false,
     }
 }
@@ -104,6 +104,11 @@ mod tests {
         assert!(!same(&ttl, b":5000\r\n", b":5011\r\n"));
         assert!(!same(&ttl, b":-1\r\n", b":1\r\n"));
         assert!(same(&args!["PTTL", "a"], b":5000000\r\n", b":5001000\r\n"));
+        assert!(!same(
+            &args!["OBJECT", "REFCOUNT", "a"],
+            b":1\r\n",
+            b":2\r\n"
+        ));
         assert!(!same(&args!["INCR", "a"], b":5000\r\n", b":5001\r\n"));
         assert!(!same(&args!["GET", "a"], b"$-1\r\n", b"_\r\n"));
     }

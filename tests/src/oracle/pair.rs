@@ -3,7 +3,7 @@
 use std::io;
 
 use super::compare::{same, sorted};
-use super::values::KEYS;
+use super::values::{KEYS, SPOILERS};
 use crate::connection::{Args, Connection};
 use crate::reply::Reply;
 use crate::server::{Redis, Server, Spec};
@@ -130,7 +130,10 @@ fn random_key(connection: &mut Connection, args: &Args) -> io::Result<Vec<u8>> {
 
 /// Redis counts keys that have expired until it comes across them: look at each before.
 fn size(connection: &mut Connection, args: &Args) -> io::Result<Vec<u8>> {
-    connection.try_ask_bytes(&[&[&b"TOUCH"[..]], &KEYS[..]].concat())?;
+    let mut touch: Args = vec![b"TOUCH".to_vec()];
+    touch.extend(KEYS.iter().map(|key| key.to_vec()));
+    touch.extend(SPOILERS.iter().map(|key| key.as_bytes().to_vec()));
+    connection.try_ask_bytes(&touch)?;
     connection.try_ask_bytes(args)
 }
 

@@ -60,7 +60,7 @@ const VALUES: [&str; 36] = [
 
 /// Words that spoil an argument: none of them makes a command wait, allocate much, or set a TTL short
 /// enough to run out during the test.
-const SPOILERS: [&str; 22] = [
+pub(super) const SPOILERS: [&str; 22] = [
     "",
     "-1",
     "-2",
