@@ -19,6 +19,9 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// Runs `command`; an error takes back what was written of the reply and is written instead. Arity was checked.
+    ///
+    /// # Errors
+    /// The error that was written: for statistics.
     pub fn run(&mut self, command: &crate::Command, args: Args<'_>) -> Result<(), ErrorReply> {
         let mark = self.reply.mark();
         let result = (command.run)(self, args);

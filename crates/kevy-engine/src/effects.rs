@@ -88,6 +88,7 @@ impl Effects {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     #[test]
     fn effects_come_back_in_order() {

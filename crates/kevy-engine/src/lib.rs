@@ -18,6 +18,7 @@ pub mod commands;
 mod context;
 mod effects;
 pub mod keyspace;
+pub mod number;
 
 pub use context::Context;
 pub use effects::Effects;

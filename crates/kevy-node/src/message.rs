@@ -10,8 +10,7 @@ use crate::host::Slot;
 use crate::query::{Answer, Query};
 use bytes::BytesMut;
 use kevy_engine::Command;
-/// Placeholder until the engine has it.
-pub type Detached = ();
+use kevy_engine::keyspace::Detached;
 use kevy_proto::ids::{ConnectionId, TransactionId};
 use kevy_proto::resp::{Args, RequestBuffer, RespVersion, Span};
 use kevy_proto::time::Now;
@@ -41,6 +40,10 @@ pub enum Message {
     Ask(TransactionId, Query),
     /// The answer.
     Told(TransactionId, Box<Answer>),
+    /// The process is to stop.
+    ShutDown,
+    /// The sender has no sessions left: it needs nobody any more.
+    Goodbye,
 }
 
 /// Requests of one connection for one shard, in order, and later their replies.

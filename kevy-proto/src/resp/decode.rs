@@ -343,7 +343,7 @@ fn usual_header(line: &[u8], kind: u8) -> Option<Header> {
 
 /// A number of few digits before a CR, and how many digits it has.
 #[inline]
-fn unsigned(digits: &[u8]) -> Option<(i64, usize)> {
+pub(super) fn unsigned(digits: &[u8]) -> Option<(i64, usize)> {
     let mut number = 0_i64;
     for (at, byte) in digits.iter().enumerate().take(USUAL_DIGITS + 1) {
         let digit = byte.wrapping_sub(b'0');
@@ -360,7 +360,7 @@ fn unsigned(digits: &[u8]) -> Option<(i64, usize)> {
 }
 
 /// A number as Redis reads it: no plus, no leading zeros, no `-0`, within 64 bits.
-pub(super) fn signed(text: &[u8]) -> Option<i64> {
+fn signed(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let negative = digits.len() < text.len();
     let canonical = match digits {

@@ -1,7 +1,7 @@
 //! Writes replies. One encoder serves RESP2 and RESP3: a command says what it means (a map, a double, nothing) and the
 //! encoder says it in the client's version, as Redis does.
 
-use super::ErrorReply;
+use super::{DoubleBuffer, ErrorReply};
 use bytes::{BufMut, BytesMut};
 
 /// The protocol version a client speaks; RESP2 until it sends `HELLO 3`.
@@ -54,10 +54,7 @@ impl<'a> Encoder<'a> {
 
     /// A simple string; `text` must not hold CR or LF.
     pub fn simple(&mut self, text: &str) {
-        debug_assert!(!text.contains(['\r', '\n']), "a simple string is one line");
-        self.out.put_u8(b'+');
-        self.raw(text.as_bytes());
-        self.raw(b"\r\n");
+        self.line(b'+', text.as_bytes());
     }
 
     /// An error, on one line whatever it quotes.
@@ -79,10 +76,7 @@ impl<'a> Encoder<'a> {
 
     /// A binary-safe string.
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.out.reserve(bytes.len() + 32);
-        self.header(b'$', bytes.len() as i64);
-        self.raw(bytes);
-        self.raw(b"\r\n");
+        put_bulk(self.out, b'$', bytes);
     }
 
     /// A number as a bulk string.
@@ -153,6 +147,25 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    /// A double (a bulk string in RESP2), written as [`DoubleBuffer`] writes it.
+    pub fn double(&mut self, number: f64) {
+        let mut buffer = DoubleBuffer::new();
+        let text = buffer.format(number).as_bytes();
+        match self.version {
+            RespVersion::V2 => self.bulk(text),
+            RespVersion::V3 => self.line(b',', text),
+        }
+    }
+
+    /// An integer of any size, `digits` with an optional minus (a bulk string in RESP2).
+    pub fn big_number(&mut self, digits: &str) {
+        debug_assert!(!digits.contains(['\r', '\n']), "a big number is one line");
+        match self.version {
+            RespVersion::V2 => self.bulk(digits.as_bytes()),
+            RespVersion::V3 => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
     /// Text with a three-letter format (`txt`, `mkd`); a bulk string in RESP2.
     pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         match self.version {
@@ -167,17 +180,81 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    fn header(&mut self, kind: u8, number: i64) {
-        let mut digits = itoa::Buffer::new();
-        let digits = digits.format(number).as_bytes();
-        // One reservation and one copy: this is on the path of every reply.
-        let mut line = [0_u8; 24];
-        line[0] = kind;
-        line[1..=digits.len()].copy_from_slice(digits);
-        line[digits.len() + 1] = b'\r';
-        line[digits.len() + 2] = b'\n';
-        self.out.extend_from_slice(&line[..digits.len() + 3]);
+    pub(super) fn big_number_bytes(&mut self, digits: &[u8]) {
+        match self.version {
+            RespVersion::V2 => self.bulk(digits),
+            RespVersion::V3 => self.line(b'(', digits),
+        }
     }
+
+    /// An error whose text is given; on one line whatever that holds.
+    pub(super) fn error_line(&mut self, text: &[u8]) {
+        self.out.put_u8(b'-');
+        put_on_one_line(self.out, text);
+        self.raw(b"\r\n");
+    }
+
+    pub(super) fn line(&mut self, kind: u8, text: &[u8]) {
+        debug_assert!(
+            memchr::memchr2(b'\r', b'\n', text).is_none(),
+            "this type is one line"
+        );
+        self.out.reserve(text.len() + 3);
+        self.out.put_u8(kind);
+        self.raw(text);
+        self.raw(b"\r\n");
+    }
+
+    fn header(&mut self, kind: u8, number: i64) {
+        put_header(self.out, kind, number);
+    }
+}
+
+/// Appends a request: an array of bulk strings, the command's name first.
+pub fn encode_request<'a, A>(args: A, out: &mut BytesMut)
+where
+    A: IntoIterator<Item = &'a [u8], IntoIter: ExactSizeIterator>,
+{
+    let args = args.into_iter();
+    put_header(out, b'*', args.len() as i64);
+    args.for_each(|arg| put_bulk(out, b'$', arg));
+}
+
+/// Appends a binary-safe string of `kind`.
+#[inline]
+pub(super) fn put_bulk(out: &mut BytesMut, kind: u8, bytes: &[u8]) {
+    out.reserve(bytes.len() + MAX_HEADER_BYTES + 2);
+    put_header(out, kind, bytes.len() as i64);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A kind, the digits of an `i64` with its sign, CR LF; rounded up so that it is copied in words.
+const MAX_HEADER_BYTES: usize = 24;
+
+/// Appends `text` with a space for each CR and LF, as Redis does in errors.
+pub(super) fn put_on_one_line(out: &mut BytesMut, text: &[u8]) {
+    let mut rest = text;
+    while let Some(end) = memchr::memchr2(b'\r', b'\n', rest) {
+        out.extend_from_slice(&rest[..end]);
+        out.put_u8(b' ');
+        rest = &rest[end + 1..];
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Appends `kind`, `number` and a line end.
+#[inline]
+pub(super) fn put_header(out: &mut BytesMut, kind: u8, number: i64) {
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(number).as_bytes();
+    // One reservation and one copy: this is on the path of every reply.
+    let mut line = [0_u8; MAX_HEADER_BYTES];
+    line[0] = kind;
+    line[1..=digits.len()].copy_from_slice(digits);
+    line[digits.len() + 1] = b'\r';
+    line[digits.len() + 2] = b'\n';
+    out.extend_from_slice(&line[..digits.len() + 3]);
 }
 
 #[cfg(test)]
@@ -193,7 +270,7 @@ mod tests {
     #[test]
     fn each_type_has_its_form_in_both_versions() {
         type Write = fn(&mut Encoder<'_>);
-        let cases: [(Write, &[u8], &[u8]); 12] = [
+        let cases: [(Write, &[u8], &[u8]); 15] = [
             (|e| e.ok(), b"+OK\r\n", b"+OK\r\n"),
             (
                 |e| e.integer(i64::MIN),
@@ -208,6 +285,13 @@ mod tests {
             (|e| e.bulk_integer(-7), b"$2\r\n-7\r\n", b"$2\r\n-7\r\n"),
             (|e| e.null(), b"$-1\r\n", b"_\r\n"),
             (|e| e.null_array(), b"*-1\r\n", b"_\r\n"),
+            (|e| e.double(1.5), b"$3\r\n1.5\r\n", b",1.5\r\n"),
+            (
+                |e| e.double(f64::NEG_INFINITY),
+                b"$4\r\n-inf\r\n",
+                b",-inf\r\n",
+            ),
+            (|e| e.big_number("-12"), b"$3\r\n-12\r\n", b"(-12\r\n"),
             (|e| e.map(2), b"*4\r\n", b"%2\r\n"),
             (|e| e.set(2), b"*2\r\n", b"~2\r\n"),
             (|e| e.push(3), b"*3\r\n", b">3\r\n"),
@@ -227,5 +311,12 @@ mod tests {
             assert_eq!(encoded(RespVersion::V2, write), v2);
             assert_eq!(encoded(RespVersion::V3, write), v3);
         }
+    }
+
+    #[test]
+    fn requests_are_arrays_of_bulks() {
+        let mut out = BytesMut::new();
+        encode_request([&b"GET"[..], b"a\r\n"], &mut out);
+        assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n"[..]);
     }
 }

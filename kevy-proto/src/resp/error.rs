@@ -1,8 +1,11 @@
 //! Errors that a client sees, worded in one place and to the letter as Redis 7.2 words them.
 
+use super::Args;
+use super::encode::put_on_one_line;
 use alloc::borrow::Cow;
 use alloc::string::String;
 use bytes::BytesMut;
+use core::fmt;
 
 /// An error reply: the client's fault or the state of its data. Nothing was changed by the command that got it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,41 +62,76 @@ impl ErrorReply {
         Self::Other(Cow::Borrowed(text))
     }
 
+    /// The error for a command that does not exist, which quotes the request's first arguments.
+    pub fn unknown_command(args: Args<'_>) -> Self {
+        let mut quoted = String::from("'");
+        quoted.push_str(&quotable(args.at(0), MAX_QUOTED_BYTES));
+        quoted.push_str("', with args beginning with: ");
+        let before = quoted.len();
+        for arg in args.iter().skip(1) {
+            let room = MAX_QUOTED_BYTES.saturating_sub(quoted.len() - before);
+            if room == 0 {
+                break;
+            }
+            quoted.push('\'');
+            quoted.push_str(&quotable(arg, room));
+            quoted.push_str("' ");
+        }
+        Self::UnknownCommand(quoted)
+    }
+
+    /// The error for a subcommand that `container` (`config`) does not have.
+    pub fn unknown_subcommand(given: &[u8], container: &str) -> Self {
+        Self::UnknownSubcommand {
+            given: quotable(given, MAX_QUOTED_BYTES).into_owned(),
+            container: container.to_ascii_uppercase(),
+        }
+    }
+
     /// Appends the error's line without its `-` and line end. CR and LF inside become spaces, as in Redis.
     pub fn render(&self, out: &mut BytesMut) {
-        let mut put = |text: &str| {
-            for byte in text.bytes() {
-                let byte = if byte == b'\r' || byte == b'\n' {
-                    b' '
-                } else {
-                    byte
-                };
-                out.extend_from_slice(&[byte]);
-            }
-        };
+        self.parts(|part| put_on_one_line(out, part.as_bytes()));
+    }
+
+    /// Gives the error's text piece by piece to `put`.
+    fn parts(&self, mut put: impl FnMut(&str)) {
         match self {
+            Self::WrongArity(name) => {
+                ["ERR wrong number of arguments for '", name, "' command"]
+                    .into_iter()
+                    .for_each(put);
+            }
+            Self::UnknownCommand(quoted) => {
+                ["ERR unknown command ", quoted].into_iter().for_each(put);
+            }
+            Self::UnknownSubcommand { given, container } => {
+                [
+                    "ERR unknown subcommand '",
+                    given,
+                    "'. Try ",
+                    container,
+                    " HELP.",
+                ]
+                .into_iter()
+                .for_each(put);
+            }
+            Self::InvalidExpire(name) => {
+                ["ERR invalid expire time in '", name, "' command"]
+                    .into_iter()
+                    .for_each(put);
+            }
+            Self::Moved { slot, address } => {
+                ["MOVED ", itoa::Buffer::new().format(*slot), " ", address]
+                    .into_iter()
+                    .for_each(put);
+            }
+            Self::Other(text) => put(text),
             Self::WrongType => {
                 put("WRONGTYPE Operation against a key holding the wrong kind of value");
             }
             Self::NotInteger => put("ERR value is not an integer or out of range"),
             Self::NotFloat => put("ERR value is not a valid float"),
             Self::Syntax => put("ERR syntax error"),
-            Self::WrongArity(name) => {
-                put("ERR wrong number of arguments for '");
-                put(name);
-                put("' command");
-            }
-            Self::UnknownCommand(quoted) => {
-                put("ERR unknown command ");
-                put(quoted);
-            }
-            Self::UnknownSubcommand { given, container } => {
-                put("ERR unknown subcommand '");
-                put(given);
-                put("'. Try ");
-                put(container);
-                put(" HELP.");
-            }
             Self::OutOfRange => put("ERR index out of range"),
             Self::IncrementOverflow => put("ERR increment or decrement would overflow"),
             Self::IncrementNotFinite => put("ERR increment would produce NaN or Infinity"),
@@ -101,20 +139,100 @@ impl ErrorReply {
             Self::StringTooLong => {
                 put("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
             }
-            Self::InvalidExpire(name) => {
-                put("ERR invalid expire time in '");
-                put(name);
-                put("' command");
-            }
-            Self::Moved { slot, address } => {
-                put("MOVED ");
-                put(itoa::Buffer::new().format(*slot));
-                put(" ");
-                put(address);
-            }
             Self::OutOfMemory => put("OOM command not allowed when used memory > 'maxmemory'."),
-            Self::Loading => put("LOADING kevy is loading the dataset in memory"),
-            Self::Other(text) => put(text),
+            Self::Loading => put("LOADING Redis is loading the dataset in memory"),
+        }
+    }
+}
+
+/// Bytes of an argument that an error quotes; of all arguments together, roughly.
+const MAX_QUOTED_BYTES: usize = 128;
+
+/// The text of `arg` as Redis quotes it: to its first zero byte, at most `room` bytes. What is no UTF-8 is replaced.
+fn quotable(arg: &[u8], room: usize) -> Cow<'_, str> {
+    let end = memchr::memchr(0, arg).unwrap_or(arg.len()).min(room);
+    String::from_utf8_lossy(&arg[..end])
+}
+
+impl fmt::Display for ErrorReply {
+    /// The text as the client sees it, without the `-`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = BytesMut::new();
+        self.render(&mut line);
+        f.write_str(&String::from_utf8_lossy(&line))
+    }
+}
+
+impl core::error::Error for ErrorReply {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::RequestBuffer;
+    use alloc::format;
+    use alloc::string::ToString;
+
+    fn unknown<const N: usize>(args: [&[u8]; N]) -> String {
+        ErrorReply::unknown_command(RequestBuffer::from_slices(args).args()).to_string()
+    }
+
+    // The expected texts are answers of redis-server 7.0.15.
+    #[test]
+    fn unknown_commands_are_quoted_as_redis_quotes_them() {
+        let (x, y) = ("x".repeat(200), "y".repeat(100));
+        let begin = "ERR unknown command 'FOO', with args beginning with: ";
+        assert_eq!(unknown([b"FOO"]), begin);
+        assert_eq!(
+            unknown([b"FOO", b"a", b"c d", b"e'f"]),
+            format!("{begin}'a' 'c d' 'e'f' ")
+        );
+        assert_eq!(
+            unknown([b"FOO", b"a\r\nb", b"q\0z"]),
+            format!("{begin}'a  b' 'q' ")
+        );
+        assert_eq!(
+            unknown([b"FOO", x.as_bytes(), b"y"]),
+            format!("{begin}'{}' ", &x[..128])
+        );
+        assert_eq!(
+            unknown([b"FOO", &x.as_bytes()[..100], y.as_bytes(), b"z"]),
+            format!("{begin}'{}' '{}' ", &x[..100], &y[..25])
+        );
+        assert_eq!(
+            unknown([x.as_bytes(), b"a"]),
+            format!(
+                "ERR unknown command '{}', with args beginning with: 'a' ",
+                &x[..128]
+            )
+        );
+    }
+
+    #[test]
+    fn texts_are_those_of_redis() {
+        let name = String::from("config|get");
+        for (error, text) in [
+            (
+                ErrorReply::unknown_subcommand(b"f\r\noo", "config"),
+                "ERR unknown subcommand 'f  oo'. Try CONFIG HELP.",
+            ),
+            (
+                ErrorReply::WrongArity(name),
+                "ERR wrong number of arguments for 'config|get' command",
+            ),
+            (
+                ErrorReply::InvalidExpire(String::from("set")),
+                "ERR invalid expire time in 'set' command",
+            ),
+            (
+                ErrorReply::Moved {
+                    slot: 16383,
+                    address: String::from("127.0.0.1:7001"),
+                },
+                "MOVED 16383 127.0.0.1:7001",
+            ),
+            (ErrorReply::text("ERR \r\n\n"), "ERR    "),
+        ] {
+            assert_eq!(error.to_string(), text);
         }
     }
 }

@@ -1,6 +1,15 @@
 //! One key and what it holds, in as few bytes as safe code allows.
 
+use super::blob::{Blob, Parts};
+use super::growable::grow;
+use crate::Effects;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+use kevy_proto::resp::ErrorReply;
+use kevy_proto::time::UnixMillis;
+
+/// The longest string that Redis keeps beside its header (`OBJ_ENCODING_EMBSTR_SIZE_LIMIT`), in bytes.
+pub const EMBSTR_LIMIT_BYTES: usize = 44;
 
 /// How a value is stored, by the names that `OBJECT ENCODING` uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,9 +22,291 @@ pub enum Encoding {
     Raw,
 }
 
-/// One key and what it holds.
-#[derive(Debug)]
+impl Encoding {
+    /// What Redis chooses for a string that is set whole.
+    pub fn of_string(value: &[u8]) -> Self {
+        if value.len() > EMBSTR_LIMIT_BYTES {
+            Self::Raw
+        } else if crate::number::parse_i64(value).is_some() {
+            Self::Int
+        } else {
+            Self::Embstr
+        }
+    }
+
+    /// The name that `OBJECT ENCODING` replies.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Int => "int",
+            Self::Embstr => "embstr",
+            Self::Raw => "raw",
+        }
+    }
+}
+
+/// One key and what it holds: 16 bytes and what they point to.
+#[derive(Clone, Debug)]
 pub enum Entry {
-    /// A string: header, key and value in one allocation.
-    String(Box<[u8]>),
+    /// A string that was set whole: header, key and value in one allocation.
+    String(Blob),
+    /// Everything that grows in place.
+    Object(Box<Object>),
+}
+
+/// A key with a value that grows in place.
+#[derive(Clone, Debug)]
+pub struct Object {
+    pub(super) key: Box<[u8]>,
+    /// Unix milliseconds.
+    pub(super) deadline: Option<i64>,
+    /// 24 bits.
+    pub(super) clock: u32,
+    pub(super) value: Value,
+}
+
+impl Object {
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The value.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+}
+
+/// A value that grows in place.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A string that `APPEND`, `SETRANGE` or `SETBIT` made.
+    String(Vec<u8>),
+}
+
+impl Value {
+    /// The name that `TYPE` replies.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::String(_) => "string",
+        }
+    }
+
+    /// How it is stored.
+    pub fn encoding(&self) -> Encoding {
+        match self {
+            Self::String(_) => Encoding::Raw,
+        }
+    }
+
+    /// Bytes it holds on the heap, an estimate.
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::String(bytes) => bytes.capacity(),
+        }
+    }
+}
+
+impl Entry {
+    /// An entry for a string that is set whole.
+    pub(super) fn string_from(parts: Parts<'_>) -> Self {
+        Self::String(Blob::new(parts))
+    }
+
+    /// The key.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Self::String(blob) => blob.key(),
+            Self::Object(object) => &object.key,
+        }
+    }
+
+    /// The bytes of a string.
+    ///
+    /// # Errors
+    /// [`ErrorReply::WrongType`] if it is no string.
+    #[inline]
+    pub fn string(&self) -> Result<&[u8], ErrorReply> {
+        match self {
+            Self::String(blob) => Ok(blob.value()),
+            Self::Object(object) => match &object.value {
+                Value::String(bytes) => Ok(bytes),
+            },
+        }
+    }
+
+    /// When the key goes, if ever.
+    pub fn deadline(&self) -> Option<UnixMillis> {
+        self.deadline_ms().map(UnixMillis)
+    }
+
+    /// The name that `TYPE` replies.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::String(_) => "string",
+            Self::Object(object) => object.value.type_name(),
+        }
+    }
+
+    /// How the value is stored.
+    pub fn encoding(&self) -> Encoding {
+        match self {
+            Self::String(blob) => blob.encoding(),
+            Self::Object(object) => object.value.encoding(),
+        }
+    }
+
+    /// An estimate of the memory that the key takes, its share of the table included.
+    pub fn memory_bytes(&self) -> usize {
+        /// An entry and its control byte at the table's usual load.
+        const TABLE_SHARE_BYTES: usize = 28;
+        let heap = match self {
+            Self::String(blob) => allocated(blob.len_bytes()),
+            Self::Object(object) => {
+                allocated(size_of::<Object>())
+                    + allocated(object.key.len())
+                    + allocated(object.value.heap_bytes())
+            }
+        };
+        TABLE_SHARE_BYTES + heap
+    }
+
+    /// Emits the effects that rebuild this entry, whatever its key held before.
+    pub(super) fn emit_effects(&self, effects: &mut Effects) {
+        let mut digits = itoa::Buffer::new();
+        let deadline = self.deadline_ms().map(|at| digits.format(at).as_bytes());
+        match self.string() {
+            // `SET` alone would make a short string compact again.
+            Ok(value) if Encoding::of_string(value) != self.encoding() => {
+                emit_set(effects, self.key(), b"", deadline);
+                effects.emit(&[b"APPEND", self.key(), value]);
+            }
+            Ok(value) => emit_set(effects, self.key(), value, deadline),
+            Err(_) => {}
+        }
+    }
+
+    #[inline]
+    pub(super) fn deadline_ms(&self) -> Option<i64> {
+        match self {
+            Self::String(blob) => blob.deadline(),
+            Self::Object(object) => object.deadline,
+        }
+    }
+
+    pub(super) fn set_deadline_ms(&mut self, deadline: Option<i64>) {
+        match self {
+            Self::String(blob) => blob.set_deadline(deadline),
+            Self::Object(object) => object.deadline = deadline,
+        }
+    }
+
+    #[inline]
+    pub(super) fn clock(&self) -> u32 {
+        match self {
+            Self::String(blob) => blob.clock(),
+            Self::Object(object) => object.clock,
+        }
+    }
+
+    #[inline]
+    pub(super) fn set_clock(&mut self, clock: u32) {
+        match self {
+            Self::String(blob) => blob.set_clock(clock),
+            Self::Object(object) => object.clock = clock,
+        }
+    }
+
+    /// Replaces the value by a string; the key stays.
+    pub(super) fn overwrite_string(&mut self, parts: Parts<'_>) {
+        match self {
+            Self::String(blob) => blob.overwrite(parts),
+            Self::Object(_) => *self = Self::string_from(parts),
+        }
+    }
+
+    /// The same value under another key.
+    pub(super) fn with_key(self, key: &[u8]) -> Self {
+        match self {
+            Self::String(blob) => Self::string_from(Parts {
+                key,
+                ..blob.parts()
+            }),
+            Self::Object(mut object) => {
+                object.key = Box::from(key);
+                Self::Object(object)
+            }
+        }
+    }
+
+    /// The bytes of a string as a vector that can grow; they move there the first time.
+    ///
+    /// # Errors
+    /// [`ErrorReply::WrongType`] if it is no string.
+    pub(super) fn growable(&mut self, more_bytes: usize) -> Result<&mut Vec<u8>, ErrorReply> {
+        if let Self::String(blob) = self {
+            let parts = blob.parts();
+            let mut bytes = Vec::new();
+            grow(&mut bytes, parts.value.len() + more_bytes);
+            bytes.extend_from_slice(parts.value);
+            *self = Self::Object(Box::new(Object {
+                key: Box::from(parts.key),
+                deadline: parts.deadline,
+                clock: parts.clock,
+                value: Value::String(bytes),
+            }));
+        }
+        match self {
+            Self::Object(object) => match &mut object.value {
+                Value::String(bytes) => Ok(bytes),
+            },
+            Self::String(_) => Err(ErrorReply::WrongType),
+        }
+    }
+}
+
+fn emit_set(effects: &mut Effects, key: &[u8], value: &[u8], deadline: Option<&[u8]>) {
+    match deadline {
+        Some(at) => effects.emit(&[b"SET", key, value, b"PXAT", at]),
+        None => effects.emit(&[b"SET", key, value]),
+    }
+}
+
+/// What an allocator with size classes an eighth apart (mimalloc) spends on `bytes`.
+pub(super) fn allocated(bytes: usize) -> usize {
+    let step = (bytes.next_power_of_two() / 16).max(16);
+    bytes.next_multiple_of(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_takes_sixteen_bytes() {
+        assert_eq!(size_of::<Entry>(), 16);
+    }
+
+    #[test]
+    fn encodings_are_those_of_redis() {
+        for (value, encoding) in [
+            (&b"12"[..], "int"),
+            (b"-9223372036854775808", "int"),
+            (b"9223372036854775808", "embstr"),
+            (b"012", "embstr"),
+            (b"", "embstr"),
+            (&[b'x'; 44], "embstr"),
+            (&[b'x'; 45], "raw"),
+        ] {
+            assert_eq!(Encoding::of_string(value).name(), encoding);
+        }
+    }
+
+    #[test]
+    fn size_classes_are_an_eighth_apart() {
+        assert_eq!(allocated(0), 0);
+        assert_eq!(allocated(85), 96);
+        assert_eq!(allocated(1000), 1024);
+        assert_eq!(allocated(1025), 1152);
+    }
 }

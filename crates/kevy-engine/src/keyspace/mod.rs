@@ -1,29 +1,39 @@
 //! The keys of one shard: a table from key to entry, with absolute expiry.
 //!
 //! Every access takes the current time and treats an entry whose deadline has passed as absent (and removes it: lazy
-//! expiry); [`Keyspace::expire_due`] removes the rest in the order of their deadlines (active expiry).
+//! expiry); [`Keyspace::expire_due`] removes the rest in the order of their deadlines (active expiry). Each removal by
+//! expiry emits the effect `DEL key`; all other effects are the commands' business.
+//!
+//! * Reading: [`Keyspace::lookup`], [`Keyspace::string`], [`Keyspace::peek`].
+//! * Changing: [`Keyspace::lookup_for_write`] gives a [`KeyAccess`]: one hash and one probe for reading and writing a key.
+//! * Moving: [`Keyspace::take`] and [`Keyspace::put`] carry an entry to another keyspace as it is.
+//! * Walking: [`Keyspace::scan`], [`Keyspace::iter`], [`Keyspace::random_entry`].
 
+mod access;
+mod blob;
+mod detached;
 mod entry;
+mod expiry;
+mod growable;
+mod key_access;
+mod table;
+mod walk;
 
-pub use entry::{Encoding, Entry};
+pub use access::AccessTracking;
+pub use blob::Blob;
+pub use detached::Detached;
+pub use entry::{EMBSTR_LIMIT_BYTES, Encoding, Entry, Object, Value};
+pub use expiry::{Expiry, ExpiryMode};
+pub use growable::StringMut;
+pub use key_access::KeyAccess;
+pub use walk::{Cursor, Partition, ScanStep};
 
-use alloc::collections::BTreeSet;
-use core::hash::{BuildHasher, Hasher};
-use foldhash::quality::FixedState;
-use hashbrown::HashTable;
+use crate::Effects;
+use expiry::Deadlines;
+use kevy_proto::resp::ErrorReply;
 use kevy_proto::rng::Rng;
-use kevy_proto::time::UnixMillis;
-
-/// What a change does to the expiry of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expiry {
-    /// The key stays for ever (plain `SET`).
-    Never,
-    /// What was, stays (`SET .. KEEPTTL`, `APPEND`).
-    Keep,
-    /// The key goes at this moment.
-    At(UnixMillis),
-}
+use kevy_proto::time::{Now, UnixMillis};
+use table::{Place, Table};
 
 /// Counters of a keyspace since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,23 +49,275 @@ pub struct KeyspaceStats {
 /// The keys of one shard.
 #[derive(Debug)]
 pub struct Keyspace {
-    hasher: FixedState,
-    table: HashTable<Entry>,
-    /// Invariant: holds `(deadline, hash)` exactly for the entries that have a deadline.
-    deadlines: BTreeSet<(i64, u64)>,
+    table: Table,
+    deadlines: Deadlines,
     stats: KeyspaceStats,
     rng: Rng,
+    seed: u64,
+    partition: Partition,
+    tracking: AccessTracking,
+    touching: bool,
+    expiry_mode: ExpiryMode,
+    active_expire: bool,
+    /// The sum of the entries' [`Entry::memory_bytes`].
+    used_bytes: usize,
 }
 
 impl Keyspace {
-    /// An empty keyspace. `seed` decides hashing and random choices: the same seed, the same behaviour.
+    /// An empty keyspace that is alone. `seed` decides hashing and random choices: the same seed, the same behaviour.
     pub fn new(seed: u64) -> Self {
+        Self::with_partition(seed, Partition::default())
+    }
+
+    /// An empty keyspace that is one of several.
+    pub fn with_partition(seed: u64, partition: Partition) -> Self {
         Self {
-            hasher: FixedState::with_seed(seed),
-            table: HashTable::new(),
-            deadlines: BTreeSet::new(),
+            table: Table::new(seed),
+            deadlines: Deadlines::default(),
             stats: KeyspaceStats::default(),
             rng: Rng::from_seed(seed),
+            seed,
+            partition,
+            tracking: AccessTracking::default(),
+            touching: true,
+            expiry_mode: ExpiryMode::default(),
+            active_expire: true,
+            used_bytes: 0,
         }
     }
+
+    /// Reads a key: counts a hit or a miss and notes the access. The result borrows from the keyspace alone.
+    #[inline]
+    pub fn lookup(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<&Entry> {
+        let Some((_, place)) = self.visible(key, now, effects) else {
+            self.stats.misses += 1;
+            return None;
+        };
+        self.stats.hits += 1;
+        self.touch(place, now);
+        self.table.get(place)
+    }
+
+    /// Looks at a key without counting or noting it (`OBJECT`, `TTL`, `TYPE` under `NOTOUCH`).
+    pub fn peek(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<&Entry> {
+        let (_, place) = self.visible(key, now, effects)?;
+        self.table.get(place)
+    }
+
+    /// Reads a string like [`Keyspace::lookup`].
+    ///
+    /// # Errors
+    /// [`ErrorReply::WrongType`] if the key holds something else.
+    #[inline]
+    pub fn string(
+        &mut self,
+        key: &[u8],
+        now: Now,
+        effects: &mut Effects,
+    ) -> Result<Option<&[u8]>, ErrorReply> {
+        self.lookup(key, now, effects)
+            .map(Entry::string)
+            .transpose()
+    }
+
+    /// Finds a key, which may be missing, to read and then change it: one hash and one probe for both.
+    #[inline]
+    pub fn lookup_for_write<'a>(
+        &'a mut self,
+        key: &'a [u8],
+        now: Now,
+        effects: &mut Effects,
+    ) -> KeyAccess<'a> {
+        let hash = self.table.hash(key);
+        let place = self.live(hash, key, now, effects);
+        if let Some(place) = place {
+            self.touch(place, now);
+        }
+        KeyAccess::new(self, key, hash, place, now)
+    }
+
+    /// Sets a string whole, whatever the key held. Emits nothing but the removal of an expired predecessor.
+    #[inline]
+    pub fn set_string(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expiry: Expiry,
+        now: Now,
+        effects: &mut Effects,
+    ) {
+        self.lookup_for_write(key, now, effects)
+            .set_string(value, expiry);
+    }
+
+    /// Write access to a string's bytes; a missing key becomes an empty string. From then on its encoding is raw.
+    ///
+    /// # Errors
+    /// [`ErrorReply::WrongType`] if the key holds something else.
+    pub fn string_mut<'a>(
+        &'a mut self,
+        key: &'a [u8],
+        now: Now,
+        effects: &mut Effects,
+    ) -> Result<StringMut<'a>, ErrorReply> {
+        self.lookup_for_write(key, now, effects).string_mut(0)
+    }
+
+    /// Removes a key; says whether it was there.
+    pub fn remove(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> bool {
+        let hash = self.table.hash(key);
+        let place = self.live(hash, key, now, effects);
+        place.is_some_and(|place| self.remove_at(hash, place).is_some())
+    }
+
+    /// When a key goes: `None` if there is no such key, `Some(None)` if it stays. Notes no access.
+    pub fn expiry_of(
+        &mut self,
+        key: &[u8],
+        now: Now,
+        effects: &mut Effects,
+    ) -> Option<Option<UnixMillis>> {
+        self.peek(key, now, effects).map(Entry::deadline)
+    }
+
+    /// Makes a key go at `deadline`, or stay; says whether there is such a key.
+    pub fn set_expiry(
+        &mut self,
+        key: &[u8],
+        deadline: Option<UnixMillis>,
+        now: Now,
+        effects: &mut Effects,
+    ) -> bool {
+        self.lookup_for_write(key, now, effects)
+            .set_expiry(deadline)
+    }
+
+    /// Removes every key. The switches, the counters and the hash function stay.
+    pub fn clear(&mut self) {
+        self.table = Table::new(self.seed);
+        self.deadlines = Deadlines::default();
+        self.used_bytes = 0;
+    }
+
+    /// Number of keys, those included whose time has come but that nobody met yet.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Counters since the start.
+    pub fn stats(&self) -> KeyspaceStats {
+        self.stats
+    }
+
+    /// Sets the counters back to zero (`CONFIG RESETSTAT`).
+    pub fn reset_stats(&mut self) {
+        self.stats = KeyspaceStats::default();
+    }
+
+    /// An estimate of the memory that the keys take.
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes
+    }
+
+    /// Which part of a larger keyspace this is.
+    pub fn partition(&self) -> Partition {
+        self.partition
+    }
+
+    /// What the access clocks mean.
+    pub fn access_tracking(&self) -> AccessTracking {
+        self.tracking
+    }
+
+    /// Chooses what the access clocks mean from now on (by the `maxmemory-policy`).
+    pub fn set_access_tracking(&mut self, tracking: AccessTracking) {
+        self.tracking = tracking;
+    }
+
+    /// Whether accesses are noted (`CLIENT NO-TOUCH`).
+    pub fn set_touching(&mut self, touching: bool) {
+        self.touching = touching;
+    }
+
+    /// The generator of random choices of the keyspace.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// Finds a key that a reader may see, removing it if its time has come and this keyspace removes.
+    #[inline]
+    fn visible(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<(u64, Place)> {
+        let hash = self.table.hash(key);
+        if self.expiry_mode == ExpiryMode::Hide {
+            let place = self.find(hash, key)?;
+            let due = self.table.get(place).is_some_and(|e| is_due(e, now));
+            return (!due).then_some((hash, place));
+        }
+        self.live(hash, key, now, effects)
+            .map(|place| (hash, place))
+    }
+
+    /// Finds a key, removing it if its time has come.
+    #[inline]
+    fn live(&mut self, hash: u64, key: &[u8], now: Now, effects: &mut Effects) -> Option<Place> {
+        let place = self.find(hash, key)?;
+        let due = self.table.get(place).is_some_and(|e| is_due(e, now));
+        if due && self.expiry_mode != ExpiryMode::Ignore {
+            self.expire_at(hash, place, effects);
+            return None;
+        }
+        Some(place)
+    }
+
+    #[inline]
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
+        self.table.find(hash, |entry| entry.key() == key)
+    }
+
+    #[inline]
+    fn touch(&mut self, place: Place, now: Now) {
+        if !self.touching {
+            return;
+        }
+        let Some(entry) = self.table.get_mut(place) else {
+            return;
+        };
+        let before = entry.clock();
+        let after = self.tracking.touched(before, now, &mut self.rng);
+        // Most accesses fall into the same second: spare the write.
+        if after != before {
+            entry.set_clock(after);
+        }
+    }
+
+    /// Adds an entry whose key is not there.
+    fn insert(&mut self, hash: u64, entry: Entry) -> Place {
+        self.used_bytes += entry.memory_bytes();
+        if let Some(deadline) = entry.deadline_ms() {
+            self.deadlines.add(deadline, hash);
+        }
+        self.table.insert(hash, entry)
+    }
+
+    fn remove_at(&mut self, hash: u64, place: Place) -> Option<Entry> {
+        let entry = self.table.remove(hash, place)?;
+        self.used_bytes -= entry.memory_bytes();
+        if let Some(deadline) = entry.deadline_ms() {
+            self.forget_deadline(deadline, hash);
+        }
+        Some(entry)
+    }
+}
+
+/// Whether the time of `entry` has come: strictly after its deadline, as in Redis.
+#[inline]
+fn is_due(entry: &Entry, now: Now) -> bool {
+    entry
+        .deadline_ms()
+        .is_some_and(|deadline| now.unix.0 > deadline)
 }

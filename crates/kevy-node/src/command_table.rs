@@ -1,0 +1,220 @@
+//! Finds the row of a command by its name.
+
+use crate::commands::{self, NodeCommand};
+use hashbrown::HashMap;
+use kevy_engine::Command;
+use kevy_proto::command::Row;
+use kevy_proto::resp::{Args, ErrorReply};
+
+/// Longest name of a command or subcommand.
+const LONGEST_NAME: usize = 32;
+
+/// A command, wherever it runs. Copying it copies a reference.
+#[derive(Clone, Copy, Debug)]
+pub enum Handler {
+    /// Runs on keys.
+    Engine(&'static Command),
+    /// Runs on the session or the control plane.
+    Node(&'static NodeCommand),
+}
+
+/// A command that was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The command.
+    pub handler: Handler,
+    /// Its number, for counters kept in an array.
+    pub index: usize,
+}
+
+/// All commands by name.
+#[derive(Debug)]
+pub struct CommandTable {
+    by_name: HashMap<&'static str, usize, foldhash::fast::FixedState>,
+    /// Top-level commands and, behind them, subcommands.
+    all: Vec<Named>,
+    /// The command found last, as the client wrote it: pipelines repeat themselves.
+    last: Option<Remembered>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Remembered {
+    name: [u8; LONGEST_NAME],
+    length: usize,
+    found: Found,
+}
+
+impl Remembered {
+    fn new(name: &[u8], found: Found) -> Option<Self> {
+        let mut remembered = Self {
+            name: [0; LONGEST_NAME],
+            length: name.len(),
+            found,
+        };
+        remembered.name.get_mut(..name.len())?.copy_from_slice(name);
+        Some(remembered)
+    }
+
+    fn recall(self, name: &[u8]) -> Option<Found> {
+        (self.name[..self.length] == *name).then_some(self.found)
+    }
+}
+
+/// A command under its full name.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// `get`, `client|id`.
+    pub full_name: &'static str,
+    /// The command.
+    pub handler: Handler,
+    /// Numbers of its subcommands in the table.
+    pub subcommands: Vec<usize>,
+}
+
+impl Default for CommandTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CommandTable {
+    /// Builds the table from the rows of engine and node.
+    pub fn new() -> Self {
+        let mut table = Self {
+            by_name: HashMap::default(),
+            all: Vec::new(),
+            last: None,
+        };
+        for row in kevy_engine::commands::families().flatten() {
+            table.add(row, Handler::Engine);
+        }
+        for row in commands::families().flatten() {
+            table.add(row, Handler::Node);
+        }
+        table
+    }
+
+    fn add<H>(&mut self, row: &'static Row<H>, handler: fn(&'static Row<H>) -> Handler) {
+        let index = self.all.len();
+        let clash = self.by_name.insert(row.name, index);
+        debug_assert!(clash.is_none(), "two rows named {}", row.name);
+        self.all.push(Named {
+            full_name: row.name,
+            handler: handler(row),
+            subcommands: Vec::new(),
+        });
+        for subcommand in row.subcommands {
+            let number = self.all.len();
+            // Once per start and row; the names live as long as the process.
+            let full_name = Box::leak(format!("{}|{}", row.name, subcommand.name).into_boxed_str());
+            self.all.push(Named {
+                full_name,
+                handler: handler(subcommand),
+                subcommands: Vec::new(),
+            });
+            self.all[index].subcommands.push(number);
+        }
+    }
+
+    /// Commands and subcommands; [`Found::index`] counts in here.
+    pub fn all(&self) -> &[Named] {
+        &self.all
+    }
+
+    /// The number of the top-level command `name` (any case).
+    pub fn position(&self, name: &[u8]) -> Option<usize> {
+        let mut lower = [0; LONGEST_NAME];
+        self.by_name.get(lower_case(name, &mut lower)?).copied()
+    }
+
+    /// Finds the command that `args` name and checks its arity.
+    ///
+    /// # Errors
+    /// Unknown command or subcommand, wrong number of arguments, worded as Redis does.
+    pub fn find(&mut self, args: Args<'_>) -> Result<Found, ErrorReply> {
+        let name = args.at(0);
+        if let Some(found) = self.last.and_then(|last| last.recall(name))
+            && found.accepts(args.len())
+        {
+            return Ok(found);
+        }
+        let index = self.position(name).ok_or_else(|| unknown_command(args))?;
+        let index = self.subcommand(index, args)?;
+        let found = Found {
+            handler: self.all[index].handler,
+            index,
+        };
+        if !found.accepts(args.len()) {
+            return Err(ErrorReply::WrongArity(self.all[index].full_name.to_owned()));
+        }
+        if self.by_name.get(self.all[index].full_name) == Some(&index) {
+            self.last = Remembered::new(name, found);
+        }
+        Ok(found)
+    }
+
+    fn subcommand(&self, index: usize, args: Args<'_>) -> Result<usize, ErrorReply> {
+        let container = &self.all[index];
+        let (Some(given), false) = (args.get(1), container.subcommands.is_empty()) else {
+            return Ok(index);
+        };
+        let matches = |number: &&usize| self.all[**number].handler.name().as_bytes().eq_ignore_ascii_case(given);
+        container
+            .subcommands
+            .iter()
+            .find(matches)
+            .copied()
+            .ok_or_else(|| ErrorReply::UnknownSubcommand {
+                given: quoted(given, 128),
+                container: container.full_name.to_uppercase(),
+            })
+    }
+}
+
+impl Found {
+    /// Whether `count` arguments suit the command's arity.
+    fn accepts(&self, count: usize) -> bool {
+        match self.handler {
+            Handler::Engine(row) => row.accepts(count),
+            Handler::Node(row) => row.accepts(count),
+        }
+    }
+}
+
+impl Handler {
+    /// The command's own name, without its container's.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Engine(row) => row.name,
+            Self::Node(row) => row.name,
+        }
+    }
+}
+
+fn lower_case<'a>(name: &[u8], lower: &'a mut [u8; LONGEST_NAME]) -> Option<&'a str> {
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    std::str::from_utf8(lower).ok()
+}
+
+/// Redis quotes at most 128 bytes of what it was given.
+fn quoted(bytes: &[u8], limit: usize) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).into_owned()
+}
+
+fn unknown_command(args: Args<'_>) -> ErrorReply {
+    let mut text = format!("'{}', with args beginning with: ", quoted(args.at(0), 128));
+    let mut quoted_bytes = 0;
+    for arg in args.skip(1).iter() {
+        if quoted_bytes >= 128 {
+            break;
+        }
+        let shown = quoted(arg, 128 - quoted_bytes);
+        quoted_bytes += shown.len() + 3;
+        text.push('\'');
+        text.push_str(&shown);
+        text.push_str("' ");
+    }
+    ErrorReply::UnknownCommand(text)
+}

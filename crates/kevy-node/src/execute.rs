@@ -1,0 +1,189 @@
+//! Executes the requests of a session, in order, as far as they have arrived.
+
+use crate::command_table::{Found, Handler};
+use crate::commands::Outcome;
+use crate::route::{Route, route};
+use crate::session::{ReplyMode, Session, State};
+use crate::shard::Shard;
+use bytes::BytesMut;
+use kevy_engine::{Command, Context};
+use kevy_proto::ids::ShardId;
+use kevy_proto::resp::{
+    Args, Decoded, Encoder, ErrorReply, ProtocolError, RespVersion, is_cross_protocol,
+};
+
+impl Shard {
+    /// Executes the whole requests at the start of `input`; how many bytes they were. Stops where the session must wait.
+    pub(crate) fn execute_input(&mut self, session: &mut Session, input: &[u8]) -> usize {
+        let mut decoder = std::mem::take(&mut session.decoder);
+        let mut position = 0;
+        while session.state == State::Open && position < input.len() {
+            let rest = &input[position..];
+            match decoder.decode(rest) {
+                Ok(Decoded::Request { consumed }) => {
+                    self.execute(session, decoder.args(rest));
+                    position += consumed;
+                }
+                Ok(Decoded::Nothing { consumed }) => position += consumed,
+                Ok(Decoded::Incomplete) => break,
+                Err(error) => self.protocol_error(session, error),
+            }
+        }
+        session.decoder = decoder;
+        position
+    }
+
+    fn protocol_error(&mut self, session: &mut Session, error: ProtocolError) {
+        tracing::info!(client = %session.id, address = session.peer.address, "closing a client: {error}");
+        self.stats.protocol_errors += 1;
+        let mut reply = BytesMut::new();
+        error.encode(&mut reply);
+        session.replies.push(reply);
+        session.drain();
+    }
+
+    fn execute(&mut self, session: &mut Session, args: Args<'_>) {
+        session.client.last_request = self.now.monotonic;
+        session.client.requests += 1;
+        self.stats.commands_processed += 1;
+        if is_cross_protocol(args) {
+            tracing::warn!(
+                address = session.peer.address,
+                "possible SECURITY ATTACK: a client speaks HTTP to kevy; connection closed"
+            );
+            session.replies = crate::reply_order::ReplyOrder::default();
+            return session.drain();
+        }
+        match self.commands.find(args) {
+            Ok(found) => self.execute_found(session, found, args),
+            Err(error) => self.reply_error(session, &error),
+        }
+    }
+
+    fn execute_found(&mut self, session: &mut Session, found: Found, args: Args<'_>) {
+        self.stats.count_call(found.index);
+        session.client.last_command = self.commands.all()[found.index].full_name;
+        match found.handler {
+            Handler::Engine(command) => self.execute_on_keys(session, command, args),
+            Handler::Node(command) => self.execute_on_node(session, command.run, args),
+        }
+    }
+
+    fn execute_on_keys(
+        &mut self,
+        session: &mut Session,
+        command: &'static Command,
+        args: Args<'_>,
+    ) {
+        match route(command, args, self.map, self.id, session.peer.door) {
+            Route::One(shard) if shard == self.id => self.execute_here(session, command, args),
+            Route::One(shard) => self.hop(session, shard, command, args),
+            Route::Moved { slot, owner } => {
+                let address = self.shard_address(owner, session);
+                self.reply_error(session, &ErrorReply::Moved { slot, address });
+            }
+            Route::Owners(owners) => self.begin_on_owners(session, command, args, owners),
+            Route::Everywhere => self.begin_everywhere(session, command, args),
+        }
+    }
+
+    /// Runs a command on our own keys, at once unless a transaction has locked them.
+    fn execute_here(&mut self, session: &mut Session, command: &'static Command, args: Args<'_>) {
+        if !self.locks.is_empty() && self.wait_for_locks(session, command, args) {
+            return;
+        }
+        let version = session.client.version;
+        if session.replies.is_direct() && session.client.reply_mode == ReplyMode::On {
+            self.run_command(command, args, version, session.replies.output_mut());
+            session.replies.count_direct();
+        } else {
+            let mut reply = std::mem::take(&mut self.scratch);
+            self.run_command(command, args, version, &mut reply);
+            Self::finish_reply(session, reply.split());
+            self.scratch = reply;
+        }
+    }
+
+    /// Runs a command on our own keys; its reply is appended to `out`.
+    pub(crate) fn run_command(
+        &mut self,
+        command: &'static Command,
+        args: Args<'_>,
+        version: RespVersion,
+        out: &mut BytesMut,
+    ) {
+        let mut context = Context {
+            keyspace: &mut self.keyspace,
+            reply: Encoder::new(out, version),
+            effects: &mut self.effects,
+            now: self.now,
+        };
+        if context.run(command, args).is_err() {
+            self.stats.error_replies += 1;
+        }
+        self.effects.clear();
+    }
+
+    fn execute_on_node(
+        &mut self,
+        session: &mut Session,
+        run: crate::commands::Run,
+        args: Args<'_>,
+    ) {
+        let mut reply = BytesMut::new();
+        match run(self, session, args, &mut reply) {
+            Ok(Outcome::Replied) => Self::finish_reply(session, reply),
+            Ok(Outcome::Silent) => session.replies.push(BytesMut::new()),
+            Ok(Outcome::Ask(query, finish)) => self.begin_asking(session, query, finish),
+            Err(error) => {
+                reply.clear();
+                self.reply_error(session, &error);
+            }
+        }
+    }
+
+    /// Adds an error as the reply of the session's next request.
+    pub(crate) fn reply_error(&mut self, session: &mut Session, error: &ErrorReply) {
+        self.stats.error_replies += 1;
+        let mut reply = BytesMut::new();
+        Encoder::new(&mut reply, session.client.version).error(error);
+        Self::finish_reply(session, reply);
+    }
+
+    /// Adds the reply of the session's next request, unless the client wants none.
+    pub(crate) fn finish_reply(session: &mut Session, reply: BytesMut) {
+        let reply = wanted(session, reply);
+        session.replies.push(reply);
+    }
+
+    /// The address at which clients reach the port of `shard` (spec C3): as announced, else where this client came in.
+    pub(crate) fn shard_address(&self, shard: ShardId, session: &Session) -> String {
+        let (host, port) = self.shard_endpoint(shard, session);
+        format!("{host}:{port}")
+    }
+
+    /// Host and port at which clients reach the port of `shard`.
+    pub(crate) fn shard_endpoint(&self, shard: ShardId, session: &Session) -> (String, u16) {
+        let cluster = &self.settings.cluster;
+        let seen = || {
+            session
+                .peer
+                .local_ip
+                .map_or_else(|| "127.0.0.1".to_owned(), |ip| ip.to_string())
+        };
+        let host = cluster.announce_host.clone().unwrap_or_else(seen);
+        (host, self.settings.announce_port_base() + 1 + shard.0)
+    }
+}
+
+/// What of `reply` the client wants to see, after `CLIENT REPLY OFF` or `SKIP`.
+fn wanted(session: &mut Session, reply: BytesMut) -> BytesMut {
+    match session.client.reply_mode {
+        ReplyMode::On => reply,
+        ReplyMode::Off => BytesMut::new(),
+        ReplyMode::SkipNext => {
+            session.client.reply_mode = ReplyMode::On;
+            BytesMut::new()
+        }
+    }
+}

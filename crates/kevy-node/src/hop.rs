@@ -1,0 +1,115 @@
+//! Requests that run on another shard: batches out, batches in.
+//!
+//! All requests of a connection for one shard that arrive together travel as one batch (spec A3). The batch comes back with
+//! the replies in it, and its buffers are used again.
+
+use crate::message::{Batch, Message};
+use crate::session::{ReplyMode, Session};
+use crate::shard::{SPARE_BATCHES, Shard};
+use crate::transaction::Origin;
+use kevy_engine::Command;
+use kevy_proto::ids::ShardId;
+use kevy_proto::resp::Args;
+
+/// How many argument bytes a batch collects before it travels, so that one large pipeline does not become one message.
+pub const BATCH_BYTES: usize = 256 * 1024;
+
+impl Shard {
+    /// Lets `command` run on `shard`; the session's replies keep a place for its reply.
+    pub(crate) fn hop(
+        &mut self,
+        session: &mut Session,
+        shard: ShardId,
+        command: &'static Command,
+        args: Args<'_>,
+    ) {
+        let sequence = Self::begin_reply(session);
+        let mut batch = match self.batches[shard.index()].take() {
+            Some(batch) => batch,
+            None => self.spare_batches.pop().unwrap_or_default(),
+        };
+        batch.push(sequence, command, args);
+        let full = batch.bytes.len() >= BATCH_BYTES;
+        self.batches[shard.index()] = Some(batch);
+        if full {
+            self.flush_batch(shard, session);
+        }
+    }
+
+    /// Keeps a place in the session's replies, heeding `CLIENT REPLY`.
+    pub(crate) fn begin_reply(session: &mut Session) -> u64 {
+        match session.client.reply_mode {
+            ReplyMode::On => session.replies.begin(),
+            ReplyMode::Off => session.replies.begin_muted(),
+            ReplyMode::SkipNext => {
+                session.client.reply_mode = ReplyMode::On;
+                session.replies.begin_muted()
+            }
+        }
+    }
+
+    /// Sends the batches that the session has collected.
+    pub(crate) fn flush_batches(&mut self, session: &Session) {
+        for index in 0..self.shards() {
+            self.flush_batch(ShardId(index), session);
+        }
+    }
+
+    fn flush_batch(&mut self, shard: ShardId, session: &Session) {
+        let Some(mut batch) = self.batches[shard.index()].take() else {
+            return;
+        };
+        batch.slot = Some(session.slot);
+        batch.connection = Some(session.id);
+        batch.version = session.client.version;
+        self.unanswered += 1;
+        self.send(shard, Message::Requests(batch));
+    }
+
+    /// Runs the requests of another shard's session. Those whose keys a transaction has locked are answered later.
+    pub(crate) fn run_batch(&mut self, from: ShardId, mut batch: Box<Batch>) {
+        let mut replies = std::mem::take(&mut batch.replies);
+        for index in 0..batch.requests.len() {
+            let request = batch.requests[index];
+            let args = batch.args(&request);
+            if !self.locks.is_empty() {
+                let origin = Origin::of_batch(from, &batch, request.sequence);
+                if self.wait_behind_locks(origin, request.command, args) {
+                    continue;
+                }
+            }
+            let mark = replies.len();
+            self.run_command(request.command, args, batch.version, &mut replies);
+            batch.lengths.push((request.sequence, replies.len() - mark));
+        }
+        batch.replies = replies;
+        self.send(from, Message::Replies(batch));
+    }
+
+    /// Hands the replies of a batch to their session, if it is still there.
+    pub(crate) fn take_replies(&mut self, mut batch: Box<Batch>) {
+        // A single late reply is an extra message: only the batch itself was counted.
+        if !batch.requests.is_empty() {
+            self.unanswered = self.unanswered.saturating_sub(1);
+        }
+        if let Some(slot) = batch.slot
+            && let Some(session) = self.session_mut(slot)
+            && Some(session.id) == batch.connection
+        {
+            for index in 0..batch.lengths.len() {
+                let (sequence, length) = batch.lengths[index];
+                let reply = batch.replies.split_to(length.min(batch.replies.len()));
+                session.replies.complete(sequence, reply);
+            }
+            self.announce_output(slot);
+        }
+        self.recycle(batch);
+    }
+
+    fn recycle(&mut self, mut batch: Box<Batch>) {
+        if self.spare_batches.len() < SPARE_BATCHES {
+            batch.reset();
+            self.spare_batches.push(batch);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Replies of one connection, in the order of its requests, whatever shards ran them (spec A3).
+//!
+//! While nothing is outstanding a reply is written straight into the output. A request that runs elsewhere takes a
+//! number; replies that come after it wait behind it until it is completed.
+
+use bytes::{Buf, BytesMut};
+use std::collections::VecDeque;
+
+/// Output of one connection, and what it waits for.
+#[derive(Debug, Default)]
+pub struct ReplyOrder {
+    output: BytesMut,
+    /// Replies from the oldest outstanding one on. Invariant: the front is not ready.
+    waiting: VecDeque<Place>,
+    /// The number of the request that the front of `waiting` belongs to; without waiting ones, the next request's.
+    first: u64,
+    /// Bytes in `waiting`.
+    waiting_bytes: usize,
+}
+
+/// What a request that was not replied to directly waits for.
+#[derive(Debug)]
+enum Place {
+    Outstanding,
+    /// Outstanding, and the client does not want to see the reply (`CLIENT REPLY OFF`).
+    Muted,
+    Ready(BytesMut),
+}
+
+/// Largest output buffer that an idle connection keeps.
+const KEPT_BYTES: usize = 16 * 1024;
+
+impl ReplyOrder {
+    /// Takes the next number for a request whose reply comes later, with [`ReplyOrder::complete`].
+    pub fn begin(&mut self) -> u64 {
+        self.begin_as(Place::Outstanding)
+    }
+
+    /// As [`ReplyOrder::begin`], for a request whose reply the client does not want to see.
+    pub fn begin_muted(&mut self) -> u64 {
+        self.begin_as(Place::Muted)
+    }
+
+    fn begin_as(&mut self, place: Place) -> u64 {
+        self.waiting.push_back(place);
+        self.first + self.waiting.len() as u64 - 1
+    }
+
+    /// Whether replies can be written to [`ReplyOrder::output_mut`] at once. Each such reply must be followed by
+    /// [`ReplyOrder::count_direct`].
+    pub fn is_direct(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The end of the output, for direct replies only.
+    pub fn output_mut(&mut self) -> &mut BytesMut {
+        debug_assert!(
+            self.waiting.is_empty(),
+            "a direct reply would overtake an outstanding one"
+        );
+        &mut self.output
+    }
+
+    /// Counts a request that was replied to directly.
+    pub fn count_direct(&mut self) {
+        debug_assert!(
+            self.waiting.is_empty(),
+            "a direct reply would overtake an outstanding one"
+        );
+        self.first += 1;
+    }
+
+    /// Adds the reply of the next request behind those that are outstanding.
+    pub fn push(&mut self, reply: BytesMut) {
+        let number = self.begin();
+        self.complete(number, reply);
+    }
+
+    /// Fills in the reply of request `number` (empty: it has none). Unknown numbers are ignored.
+    pub fn complete(&mut self, number: u64, reply: BytesMut) {
+        let index = number
+            .checked_sub(self.first)
+            .and_then(|index| usize::try_from(index).ok());
+        let Some(place) = index.and_then(|index| self.waiting.get_mut(index)) else {
+            return;
+        };
+        let reply = match place {
+            Place::Ready(_) => return,
+            Place::Muted => BytesMut::new(),
+            Place::Outstanding => reply,
+        };
+        self.waiting_bytes += reply.len();
+        *place = Place::Ready(reply);
+        self.advance();
+    }
+
+    fn advance(&mut self) {
+        while let Some(Place::Ready(reply)) = self.waiting.front_mut() {
+            let reply = std::mem::take(reply);
+            self.waiting.pop_front();
+            self.first += 1;
+            self.waiting_bytes -= reply.len();
+            self.append(reply);
+        }
+    }
+
+    fn append(&mut self, reply: BytesMut) {
+        // A large reply that would only be copied becomes the output itself.
+        if self.output.is_empty() && reply.len() > KEPT_BYTES {
+            self.output = reply;
+        } else {
+            self.output.extend_from_slice(&reply);
+        }
+    }
+
+    /// Appends an out-of-band message (RESP3 push). It may stand between any two replies.
+    pub fn push_out_of_band(&mut self, message: &[u8]) {
+        self.output.extend_from_slice(message);
+    }
+
+    /// Number of requests whose reply is outstanding, or waits behind such.
+    pub fn outstanding(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Bytes that can be sent now.
+    pub fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    /// Bytes held for this connection.
+    pub fn len_bytes(&self) -> usize {
+        self.output.len() + self.waiting_bytes
+    }
+
+    /// Forgets `count` bytes of the output: they were sent.
+    pub fn consume(&mut self, count: usize) {
+        self.output.advance(count.min(self.output.len()));
+        if self.output.is_empty() {
+            if self.output.capacity() > KEPT_BYTES {
+                self.output = BytesMut::new();
+            } else {
+                // Gets back the room in front that `advance` left.
+                self.output.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kevy_proto::rng::Rng;
+
+    #[test]
+    fn replies_wait_for_the_oldest_outstanding_one() {
+        let mut order = ReplyOrder::default();
+        order.output_mut().extend_from_slice(b"0");
+        order.count_direct();
+        let one = order.begin();
+        let two = order.begin();
+        order.push(BytesMut::from("3"));
+        order.complete(two, BytesMut::from("2"));
+        assert_eq!(order.output(), b"0");
+        assert_eq!(order.outstanding(), 3);
+        order.complete(one, BytesMut::from("1"));
+        assert_eq!(order.output(), b"0123");
+        assert!(order.is_direct());
+        order.complete(one, BytesMut::from("again"));
+        order.consume(2);
+        assert_eq!(order.output(), b"23");
+    }
+
+    #[test]
+    fn any_order_of_completion_gives_the_order_of_requests() {
+        for seed in 0..100 {
+            let mut rng = Rng::from_seed(seed);
+            let mut order = ReplyOrder::default();
+            let mut open = Vec::new();
+            let mut expected = Vec::new();
+            for byte in 0..200_u8 {
+                expected.push(byte);
+                if order.is_direct() && rng.below(3) == 0 {
+                    order.output_mut().extend_from_slice(&[byte]);
+                    order.count_direct();
+                } else {
+                    open.push((order.begin(), byte));
+                }
+                while !open.is_empty() && rng.below(2) == 0 {
+                    let (number, byte) = open.swap_remove(rng.below(open.len() as u64) as usize);
+                    order.complete(number, BytesMut::from(&[byte][..]));
+                }
+            }
+            for (number, byte) in open {
+                order.complete(number, BytesMut::from(&[byte][..]));
+            }
+            assert_eq!(order.output(), expected, "seed {seed}");
+            assert_eq!(order.len_bytes(), expected.len());
+        }
+    }
+}

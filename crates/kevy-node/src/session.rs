@@ -1,0 +1,145 @@
+//! One client connection: the bytes it sent that are no whole request yet, its replies in order, and what it said about
+//! itself.
+
+use crate::host::{Peer, Slot};
+use crate::reply_order::ReplyOrder;
+use bytes::BytesMut;
+use kevy_proto::ids::ConnectionId;
+use kevy_proto::resp::{Decoder, Limits, RespVersion};
+use kevy_proto::time::{Instant, Now};
+
+/// One client connection.
+#[derive(Debug)]
+pub struct Session {
+    /// The connection's number for ever.
+    pub id: ConnectionId,
+    /// Its place now.
+    pub slot: Slot,
+    /// Where it came from.
+    pub peer: Peer,
+    /// What the client said about itself.
+    pub client: Client,
+    /// Its replies.
+    pub replies: ReplyOrder,
+    /// Between requests it is idle; in the middle of one it knows how far it came.
+    pub(crate) decoder: Decoder,
+    /// Received, not yet executed.
+    pub(crate) input: BytesMut,
+    /// Whether the next request may be executed.
+    pub(crate) state: State,
+    /// Whether it stands in the shard's list of sessions with output.
+    pub(crate) in_output_list: bool,
+    /// What the transport still has to say about a partial send.
+    pub(crate) awaits_writable: bool,
+}
+
+/// What the client said about itself, and what is counted about it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// `CLIENT SETNAME` or `HELLO .. SETNAME`; empty if it did not.
+    pub name: Vec<u8>,
+    /// `CLIENT SETINFO LIB-NAME`.
+    pub library_name: Vec<u8>,
+    /// `CLIENT SETINFO LIB-VER`.
+    pub library_version: Vec<u8>,
+    /// The protocol version it speaks.
+    pub version: RespVersion,
+    /// Whether replies are sent (`CLIENT REPLY`).
+    pub reply_mode: ReplyMode,
+    /// `CLIENT NO-EVICT`.
+    pub no_evict: bool,
+    /// `CLIENT NO-TOUCH`.
+    pub no_touch: bool,
+    /// `READONLY` on a shard port.
+    pub readonly: bool,
+    /// When it connected.
+    pub since: Now,
+    /// When it last sent a request.
+    pub last_request: Instant,
+    /// Requests executed.
+    pub requests: u64,
+    /// Full name of its last command (`config|get`).
+    pub last_command: &'static str,
+}
+
+/// `CLIENT REPLY`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// Replies are sent.
+    On,
+    /// None are.
+    Off,
+    /// The next request's is not (set by `CLIENT REPLY SKIP`, which has no reply itself).
+    SkipNext,
+}
+
+/// Whether a session goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Executes requests as they come.
+    Open,
+    /// Waits for a transaction: what comes after it in the pipeline must see its effects.
+    Blocked,
+    /// Executes nothing more; closed once its replies are sent (`QUIT`, a protocol error, the end of its stream).
+    Draining,
+}
+
+impl Session {
+    /// A session that starts now.
+    pub fn new(id: ConnectionId, slot: Slot, peer: Peer, limits: Limits, now: Now) -> Self {
+        Self {
+            id,
+            slot,
+            peer,
+            client: Client::new(now),
+            replies: ReplyOrder::default(),
+            decoder: Decoder::with_limits(limits),
+            input: BytesMut::new(),
+            state: State::Open,
+            in_output_list: false,
+            awaits_writable: false,
+        }
+    }
+
+    /// Lets the session end once its replies are sent.
+    pub fn drain(&mut self) {
+        self.state = State::Draining;
+        self.input = BytesMut::new();
+    }
+
+    /// Whether every reply it will ever get has been sent.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.state == State::Draining
+            && self.replies.outstanding() == 0
+            && self.replies.output().is_empty()
+    }
+
+    /// Whether it waits for a transaction.
+    pub fn is_blocked(&self) -> bool {
+        self.state == State::Blocked
+    }
+
+    /// Bytes of requests not executed yet.
+    pub fn input_bytes(&self) -> usize {
+        self.input.len()
+    }
+}
+
+impl Client {
+    fn new(now: Now) -> Self {
+        Self {
+            name: Vec::new(),
+            library_name: Vec::new(),
+            library_version: Vec::new(),
+            version: RespVersion::V2,
+            reply_mode: ReplyMode::On,
+            no_evict: false,
+            no_touch: false,
+            readonly: false,
+            since: now,
+            last_request: now.monotonic,
+            requests: 0,
+            last_command: "NULL",
+        }
+    }
+}

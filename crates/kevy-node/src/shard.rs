@@ -1,0 +1,570 @@
+//! One core's data plane: its sessions, its part of the keys, its part in transactions.
+//!
+//! A pure machine. `handle_*` takes what happened; afterwards the host drains `poll_*`: messages for other shards, then
+//! output of sessions, then sessions to close. [`Shard::deadline`] says when [`Shard::handle_time`] is due at the latest.
+//!
+//! The other files of this crate add to it: `execute` (requests of a session), `hop` (requests of other shards),
+//! `transaction` (both sides of a transaction over several shards), `commands` (what a session or the control plane answers).
+
+use crate::command_table::CommandTable;
+use crate::host::{Peer, Slot};
+use crate::lock_table::{LockTable, Ticket};
+use crate::message::{Batch, Message};
+use crate::session::{Session, State};
+use crate::settings::Settings;
+use crate::stats::Stats;
+use crate::transaction::{Transaction, Waiting};
+use bytes::{Buf, BytesMut};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use kevy_engine::keyspace::Partition;
+use kevy_engine::{Effects, Keyspace};
+use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
+use kevy_proto::resp::Limits;
+use kevy_proto::rng::Rng;
+use kevy_proto::slot::SlotMap;
+use kevy_proto::time::{Instant, Now};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a shard looks after what nobody asked for: expired keys, idle clients.
+pub const CRON_INTERVAL: Duration = Duration::from_millis(100);
+/// How many expired keys are removed in one turn.
+pub const EXPIRED_PER_TURN: usize = 200;
+/// How long a shutdown waits for replies that are outstanding.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+/// How many messages may wait for one full queue before clients are no longer read.
+pub const OUTBOX_MESSAGES: usize = 1024;
+/// How many bytes a session that waits for a transaction buffers before it is no longer read.
+pub const BLOCKED_INPUT_BYTES: usize = 64 * 1024;
+/// How many emptied batches are kept for reuse.
+pub const SPARE_BATCHES: usize = 64;
+
+/// What a shard is told at its start.
+#[derive(Clone, Debug)]
+pub struct ShardConfig {
+    /// Which one it is.
+    pub id: ShardId,
+    /// The settings of the process.
+    pub settings: Arc<Settings>,
+    /// Where its hashing and its random choices start.
+    pub seed: u64,
+    /// What identifies this run of the process (`run_id`): 40 hex digits, the same on every shard.
+    pub run_id: String,
+    /// Process id, for `INFO`.
+    pub process_id: u32,
+    /// When it starts.
+    pub now: Now,
+}
+
+/// One core's data plane.
+#[derive(Debug)]
+pub struct Shard {
+    pub(crate) id: ShardId,
+    pub(crate) map: SlotMap,
+    pub(crate) config: ShardConfig,
+    /// The settings in force here: those of the start, changed by `CONFIG SET`.
+    pub(crate) settings: Settings,
+    /// The moment of this turn.
+    pub(crate) now: Now,
+    pub(crate) keyspace: Keyspace,
+    pub(crate) effects: Effects,
+    pub(crate) commands: CommandTable,
+    pub(crate) stats: Stats,
+    pub(crate) rng: Rng,
+    pub(crate) sessions: Vec<Option<Box<Session>>>,
+    next_connection: u64,
+    pub(crate) locks: LockTable,
+    /// Claims that transactions hold here.
+    pub(crate) held: HashMap<TransactionId, Ticket, FixedState>,
+    /// Who waits for which claim.
+    pub(crate) waiting: BTreeMap<Ticket, Waiting>,
+    /// Transactions of our own sessions, by their sequence numbers.
+    pub(crate) transactions: BTreeMap<u64, Transaction>,
+    pub(crate) next_transaction: u64,
+    /// Where entries of several shards meet for a command that needs them together. Empty between uses.
+    pub(crate) meeting: Keyspace,
+    /// For each shard, messages that its queue did not take yet.
+    outboxes: Vec<VecDeque<Message>>,
+    /// Messages to ourselves.
+    pub(crate) local: VecDeque<Message>,
+    /// For each shard, the requests of the session at work for it.
+    pub(crate) batches: Vec<Option<Box<Batch>>>,
+    pub(crate) spare_batches: Vec<Box<Batch>>,
+    /// Batches and transactions of ours that other shards have not answered yet.
+    pub(crate) unanswered: usize,
+    pub(crate) scratch: BytesMut,
+    with_output: VecDeque<Slot>,
+    to_close: VecDeque<Slot>,
+    pub(crate) readable: VecDeque<Slot>,
+    next_cron: Instant,
+    shutdown: Shutdown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shutdown {
+    No,
+    /// Replies that are outstanding are still sent, until the grace is over.
+    Draining {
+        until: Instant,
+        /// How many shards still serve messages for their own sessions; zero, and we may go.
+        others_left: u16,
+        said_goodbye: bool,
+    },
+    Finished,
+}
+
+impl Shard {
+    /// A shard without keys and sessions.
+    pub fn new(config: ShardConfig) -> Self {
+        let settings = (*config.settings).clone();
+        let map = SlotMap::new(settings.server.threads);
+        let shards = map.shards();
+        let partition = Partition {
+            index: config.id.0,
+            count: shards,
+        };
+        Self {
+            id: config.id,
+            map,
+            now: config.now,
+            keyspace: Keyspace::with_partition(config.seed, partition),
+            meeting: Keyspace::with_partition(config.seed, partition),
+            effects: Effects::off(),
+            commands: CommandTable::new(),
+            stats: Stats::new(config.now),
+            rng: Rng::from_seed(config.seed ^ 0x6b65_7679),
+            sessions: Vec::new(),
+            next_connection: 0,
+            locks: LockTable::new(),
+            held: HashMap::default(),
+            waiting: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            next_transaction: 0,
+            outboxes: (0..shards).map(|_| VecDeque::new()).collect(),
+            local: VecDeque::new(),
+            batches: (0..shards).map(|_| None).collect(),
+            spare_batches: Vec::new(),
+            unanswered: 0,
+            scratch: BytesMut::new(),
+            with_output: VecDeque::new(),
+            to_close: VecDeque::new(),
+            readable: VecDeque::new(),
+            next_cron: config.now.monotonic,
+            shutdown: Shutdown::No,
+            settings,
+            config,
+        }
+    }
+
+    /// Which shard this is.
+    pub fn id(&self) -> ShardId {
+        self.id
+    }
+
+    /// How many shards the process has.
+    pub fn shards(&self) -> u16 {
+        self.map.shards()
+    }
+
+    // ---- what happened -------------------------------------------------------------------------------------------
+
+    /// Begins a turn at `now`, and does what has become due.
+    pub fn handle_time(&mut self, now: Now) {
+        self.now = now;
+        if now.monotonic < self.next_cron {
+            return;
+        }
+        self.next_cron = now.monotonic + CRON_INTERVAL;
+        let more = self
+            .keyspace
+            .expire_due(now, EXPIRED_PER_TURN, &mut self.effects);
+        if more {
+            self.next_cron = now.monotonic;
+        }
+        self.effects.clear();
+        self.close_idle_clients();
+        self.stats.sample(now);
+        self.advance_shutdown();
+    }
+
+    /// A connection was accepted.
+    pub fn handle_connected(&mut self, slot: Slot, peer: Peer) {
+        let id = ConnectionId::new(self.next_connection, self.id, self.shards());
+        self.next_connection += 1;
+        self.stats.connections_received += 1;
+        let limits = Limits {
+            bulk_bytes: self.settings.server.proto_max_bulk_len as usize,
+            ..Limits::default()
+        };
+        let rejected = peer.connected_total > self.settings.server.maxclients as usize;
+        let mut session = Box::new(Session::new(id, slot, peer, limits, self.now));
+        if rejected {
+            self.stats.rejected_connections += 1;
+            session
+                .replies
+                .push_out_of_band(b"-ERR max number of clients reached\r\n");
+            session.drain();
+        }
+        if self.sessions.len() <= slot.index() {
+            self.sessions.resize_with(slot.index() + 1, || None);
+        }
+        self.sessions[slot.index()] = Some(session);
+        if rejected {
+            self.announce_output(slot);
+        }
+    }
+
+    /// Bytes came from a client.
+    pub fn handle_bytes(&mut self, slot: Slot, bytes: &[u8]) {
+        let Some(mut session) = self.take_session(slot) else {
+            return;
+        };
+        self.stats.input_bytes += bytes.len() as u64;
+        if session.input.is_empty() && session.state == State::Open {
+            let consumed = self.execute_input(&mut session, bytes);
+            if session.state != State::Draining {
+                session.input.extend_from_slice(&bytes[consumed..]);
+            }
+        } else if session.state != State::Draining {
+            session.input.extend_from_slice(bytes);
+            self.execute_buffered(&mut session);
+        }
+        self.check_query_buffer(&mut session);
+        self.return_session(session);
+        self.handle_local();
+    }
+
+    /// The client closed its side, or is gone. Replies of what it asked for are still sent if they can be.
+    pub fn handle_disconnected(&mut self, slot: Slot) {
+        let Some(mut session) = self.take_session(slot) else {
+            return;
+        };
+        let gone = session.state == State::Draining;
+        session.drain();
+        if gone || session.is_drained() {
+            self.to_close.push_back(slot);
+        } else {
+            self.return_session(session);
+        }
+    }
+
+    /// `count` bytes of a session's output were sent.
+    pub fn handle_sent(&mut self, slot: Slot, count: usize) {
+        self.stats.output_bytes += count as u64;
+        let Some(session) = self.session_mut(slot) else {
+            return;
+        };
+        session.replies.consume(count);
+        session.awaits_writable = !session.replies.output().is_empty();
+        if session.is_drained() {
+            self.close(slot);
+        }
+    }
+
+    /// Another shard said something.
+    pub fn handle_message(&mut self, from: ShardId, message: Message) {
+        self.dispatch_message(from, message);
+        self.handle_local();
+    }
+
+    /// The process was asked to stop: no more requests are read, outstanding replies are sent.
+    pub fn handle_shutdown(&mut self) {
+        if self.shutdown != Shutdown::No {
+            return;
+        }
+        let until = self.now.monotonic + SHUTDOWN_GRACE;
+        self.shutdown = Shutdown::Draining {
+            until,
+            others_left: self.shards() - 1,
+            said_goodbye: false,
+        };
+        for slot in self.slots() {
+            let Some(mut session) = self.take_session(slot) else {
+                continue;
+            };
+            session.drain();
+            self.return_session(session);
+        }
+        self.next_cron = self.now.monotonic;
+    }
+
+    // ---- what is to be done --------------------------------------------------------------------------------------
+
+    /// When [`Shard::handle_time`] is due at the latest.
+    pub fn deadline(&self) -> Instant {
+        self.next_cron
+    }
+
+    /// Whether other shards owe us answers.
+    pub fn expects_messages(&self) -> bool {
+        self.unanswered > 0
+    }
+
+    /// The next message for the shard `to`.
+    pub fn poll_message(&mut self, to: ShardId) -> Option<Message> {
+        self.outboxes.get_mut(to.index())?.pop_front()
+    }
+
+    /// Keeps a message that the queue to `to` had no room for; it is the first to be polled again.
+    pub fn take_back(&mut self, to: ShardId, message: Message) {
+        if let Some(outbox) = self.outboxes.get_mut(to.index()) {
+            outbox.push_front(message);
+        }
+    }
+
+    /// The next session with output to send.
+    pub fn poll_output(&mut self) -> Option<Slot> {
+        while let Some(slot) = self.with_output.pop_front() {
+            let Some(session) = self.session_mut(slot) else {
+                continue;
+            };
+            session.in_output_list = false;
+            if !session.awaits_writable && !session.replies.output().is_empty() {
+                return Some(slot);
+            }
+            if session.is_drained() {
+                self.close(slot);
+            }
+        }
+        None
+    }
+
+    /// Whether [`Shard::poll_output`] may return something.
+    pub fn has_output(&self) -> bool {
+        !self.with_output.is_empty()
+    }
+
+    /// Bytes to send to the client at `slot`.
+    pub fn output(&self, slot: Slot) -> &[u8] {
+        self.session(slot)
+            .map_or(&[], |session| session.replies.output())
+    }
+
+    /// The next connection to close.
+    pub fn poll_close(&mut self) -> Option<Slot> {
+        self.to_close.pop_front()
+    }
+
+    /// The next session that was not read for a while and wants to be read again.
+    pub fn poll_readable(&mut self) -> Option<Slot> {
+        self.readable.pop_front()
+    }
+
+    /// Whether bytes of the client at `slot` are welcome now. If not, the session comes up in [`Shard::poll_readable`].
+    pub fn wants_bytes(&mut self, slot: Slot) -> bool {
+        if self.is_congested() {
+            if !self.readable.contains(&slot) {
+                self.readable.push_back(slot);
+            }
+            return false;
+        }
+        let Some(session) = self.session(slot) else {
+            return false;
+        };
+        match session.state {
+            State::Open => true,
+            State::Blocked => session.input_bytes() < BLOCKED_INPUT_BYTES,
+            // The end of the stream must still be noticed.
+            State::Draining => true,
+        }
+    }
+
+    /// Whether the shard has done everything and can be dropped.
+    pub fn has_finished(&self) -> bool {
+        self.shutdown == Shutdown::Finished
+    }
+
+    /// Whether a shutdown is under way: no connection is to be accepted any more.
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutdown != Shutdown::No
+    }
+
+    // ---- for the other files of this crate -----------------------------------------------------------------------
+
+    /// Whether a queue to another shard is so full that clients must wait.
+    fn is_congested(&self) -> bool {
+        self.outboxes
+            .iter()
+            .any(|outbox| outbox.len() >= OUTBOX_MESSAGES)
+    }
+
+    /// Sends `message` to `to`, which may be this shard.
+    pub(crate) fn send(&mut self, to: ShardId, message: Message) {
+        if to == self.id {
+            self.local.push_back(message);
+        } else if let Some(outbox) = self.outboxes.get_mut(to.index()) {
+            outbox.push_back(message);
+        }
+    }
+
+    /// Handles messages to ourselves until there are none. Not from within a handler: a loop, no recursion.
+    fn handle_local(&mut self) {
+        while let Some(message) = self.local.pop_front() {
+            self.dispatch_message(self.id, message);
+        }
+    }
+
+    fn dispatch_message(&mut self, from: ShardId, message: Message) {
+        match message {
+            Message::Requests(batch) => self.run_batch(from, batch),
+            Message::Replies(batch) => self.take_replies(batch),
+            Message::Lock(lock) => self.lock(from, *lock),
+            Message::Granted(id, entries) => self.lock_granted(id, from, entries),
+            Message::Refused(id) => self.lock_refused(id, from),
+            Message::Run(part) => self.run_part(from, *part),
+            Message::Ran(id, partial) => self.part_ran(id, from, *partial),
+            Message::Restore(id, entries) => self.restore(id, entries),
+            Message::Release(id) => self.release(id),
+            Message::Ask(id, query) => self.answer(from, id, query),
+            Message::Told(id, answer) => self.told(id, from, *answer),
+            Message::ShutDown => self.handle_shutdown(),
+            Message::Goodbye => self.count_goodbye(),
+        }
+    }
+
+    pub(crate) fn session(&self, slot: Slot) -> Option<&Session> {
+        self.sessions.get(slot.index())?.as_deref()
+    }
+
+    pub(crate) fn session_mut(&mut self, slot: Slot) -> Option<&mut Session> {
+        self.sessions.get_mut(slot.index())?.as_deref_mut()
+    }
+
+    /// Takes a session out of the table while it is worked on, so that the rest of the shard stays free to use.
+    pub(crate) fn take_session(&mut self, slot: Slot) -> Option<Box<Session>> {
+        self.sessions.get_mut(slot.index())?.take()
+    }
+
+    /// Puts a session back and notices what has become of it.
+    pub(crate) fn return_session(&mut self, session: Box<Session>) {
+        let slot = session.slot;
+        self.flush_batches(&session);
+        let announce = !session.replies.output().is_empty() || session.is_drained();
+        self.sessions[slot.index()] = Some(session);
+        if announce {
+            self.announce_output(slot);
+        }
+    }
+
+    pub(crate) fn announce_output(&mut self, slot: Slot) {
+        if let Some(session) = self.session_mut(slot)
+            && !session.in_output_list
+        {
+            session.in_output_list = true;
+            self.with_output.push_back(slot);
+        }
+    }
+
+    /// Slots of all sessions, lowest first.
+    pub(crate) fn slots(&self) -> Vec<Slot> {
+        self.sessions
+            .iter()
+            .flatten()
+            .map(|session| session.slot)
+            .collect()
+    }
+
+    /// Forgets a session and lets the host close its connection.
+    pub(crate) fn close(&mut self, slot: Slot) {
+        if self.take_session(slot).is_some() {
+            self.to_close.push_back(slot);
+        }
+    }
+
+    fn other_shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+        let own = self.id.0;
+        (0..self.shards())
+            .filter(move |index| *index != own)
+            .map(ShardId)
+    }
+
+    /// Tells every shard, this one included, to shut down.
+    pub(crate) fn shut_all_down(&mut self) {
+        for index in 0..self.shards() {
+            self.send(ShardId(index), Message::ShutDown);
+        }
+    }
+
+    /// Executes what is buffered of a session.
+    pub(crate) fn execute_buffered(&mut self, session: &mut Session) {
+        let mut input = std::mem::take(&mut session.input);
+        let consumed = self.execute_input(session, &input);
+        input.advance(consumed);
+        if input.is_empty() {
+            input = BytesMut::new();
+        }
+        if session.state != State::Draining {
+            session.input = input;
+        }
+    }
+
+    fn check_query_buffer(&mut self, session: &mut Session) {
+        if session.input_bytes() as u64 > self.settings.server.client_query_buffer_limit {
+            tracing::warn!(client = %session.id, "closing a client: its query buffer exceeds client_query_buffer_limit");
+            self.stats.query_buffer_limit_disconnections += 1;
+            session.replies = crate::reply_order::ReplyOrder::default();
+            session.drain();
+        }
+    }
+
+    fn close_idle_clients(&mut self) {
+        let timeout = u64::from(self.settings.server.timeout);
+        if timeout == 0 {
+            return;
+        }
+        let now = self.now.monotonic;
+        let idle = |session: &Session| {
+            session.state == State::Open
+                && now.saturating_since(session.client.last_request).as_secs() >= timeout
+        };
+        let slots: Vec<Slot> = self
+            .sessions
+            .iter()
+            .flatten()
+            .filter(|s| idle(s))
+            .map(|s| s.slot)
+            .collect();
+        slots.into_iter().for_each(|slot| self.close(slot));
+    }
+
+    fn advance_shutdown(&mut self) {
+        let Shutdown::Draining {
+            until,
+            others_left,
+            said_goodbye,
+        } = self.shutdown
+        else {
+            return;
+        };
+        let over = self.now.monotonic >= until;
+        let drained =
+            self.sessions.iter().flatten().next().is_none() && self.transactions.is_empty();
+        if (drained || over) && !said_goodbye {
+            self.shutdown = Shutdown::Draining {
+                until,
+                others_left,
+                said_goodbye: true,
+            };
+            for other in self.other_shards() {
+                self.send(other, Message::Goodbye);
+            }
+        } else if over
+            || (said_goodbye && others_left == 0 && self.outboxes.iter().all(VecDeque::is_empty))
+        {
+            self.shutdown = Shutdown::Finished;
+        }
+        self.next_cron = self.now.monotonic + Duration::from_millis(1);
+    }
+
+    fn count_goodbye(&mut self) {
+        self.handle_shutdown();
+        if let Shutdown::Draining { others_left, .. } = &mut self.shutdown {
+            *others_left = others_left.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

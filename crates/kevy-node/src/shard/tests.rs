@@ -1,0 +1,1 @@
+//! Conversations with shards that have no operating system.

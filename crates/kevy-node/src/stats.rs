@@ -1,0 +1,132 @@
+//! Counters of one shard. `INFO` adds those of all shards up.
+
+use crate::shard::Shard;
+use kevy_proto::time::{Instant, Now};
+
+/// Counters of one shard since its start (or `CONFIG RESETSTAT`).
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Connections accepted.
+    pub connections_received: u64,
+    /// Connections refused for `maxclients`.
+    pub rejected_connections: u64,
+    /// Requests executed for our own sessions.
+    pub commands_processed: u64,
+    /// Errors replied.
+    pub error_replies: u64,
+    /// Connections closed for breaking the protocol.
+    pub protocol_errors: u64,
+    /// Connections closed for a query buffer above its limit.
+    pub query_buffer_limit_disconnections: u64,
+    /// Bytes received from clients.
+    pub input_bytes: u64,
+    /// Bytes sent to clients.
+    pub output_bytes: u64,
+    /// Transactions over several shards that were coordinated here.
+    pub transactions: u64,
+    /// Those that had to lock in order because a shard refused.
+    pub transactions_in_order: u64,
+    /// Locks refused to transactions of any coordinator.
+    pub locks_refused: u64,
+    /// Claims that had to wait.
+    pub lock_waits: u64,
+    /// Calls of each command, by its number in the command table.
+    pub calls: Vec<u64>,
+    /// Requests per second lately.
+    pub ops_per_second: u64,
+    sampled: (Instant, u64),
+}
+
+impl Stats {
+    /// Counters at zero.
+    pub fn new(now: Now) -> Self {
+        Self {
+            connections_received: 0,
+            rejected_connections: 0,
+            commands_processed: 0,
+            error_replies: 0,
+            protocol_errors: 0,
+            query_buffer_limit_disconnections: 0,
+            input_bytes: 0,
+            output_bytes: 0,
+            transactions: 0,
+            transactions_in_order: 0,
+            locks_refused: 0,
+            lock_waits: 0,
+            calls: Vec::new(),
+            ops_per_second: 0,
+            sampled: (now.monotonic, 0),
+        }
+    }
+
+    /// Counts a call of the command with this number.
+    pub fn count_call(&mut self, index: usize) {
+        if self.calls.len() <= index {
+            self.calls.resize(index + 1, 0);
+        }
+        self.calls[index] += 1;
+    }
+
+    /// Takes a sample for `instantaneous_ops_per_sec`, once a cron.
+    pub fn sample(&mut self, now: Now) {
+        let (since, before) = self.sampled;
+        let elapsed = now.monotonic.saturating_since(since).as_millis() as u64;
+        if elapsed > 0 {
+            self.ops_per_second = self.commands_processed.saturating_sub(before) * 1000 / elapsed;
+            self.sampled = (now.monotonic, self.commands_processed);
+        }
+    }
+}
+
+/// What one shard tells about itself.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Its counters.
+    pub stats: Stats,
+    /// Counters of its keys.
+    pub keyspace: kevy_engine::keyspace::KeyspaceStats,
+    /// Sessions connected.
+    pub clients: usize,
+    /// Sessions that wait for a transaction.
+    pub blocked_clients: usize,
+    /// Largest input of a session, in bytes.
+    pub largest_input_bytes: usize,
+    /// Largest output of a session, in bytes.
+    pub largest_output_bytes: usize,
+    /// Keys.
+    pub keys: usize,
+    /// Keys with an expiry.
+    pub expires: usize,
+    /// Changes since the start.
+    pub changes: u64,
+    /// Claims in the lock table.
+    pub claims: usize,
+    /// Transactions under way.
+    pub transactions: usize,
+}
+
+impl Shard {
+    /// What this shard tells about itself.
+    pub fn summary(&self) -> Summary {
+        let sessions = || self.sessions.iter().flatten();
+        Summary {
+            stats: self.stats.clone(),
+            keyspace: self.keyspace.stats(),
+            clients: sessions().count(),
+            blocked_clients: sessions().filter(|session| session.is_blocked()).count(),
+            largest_input_bytes: sessions()
+                .map(|session| session.input_bytes())
+                .max()
+                .unwrap_or(0),
+            largest_output_bytes: sessions()
+                .map(|session| session.replies.len_bytes())
+                .max()
+                .unwrap_or(0),
+            keys: self.keyspace.len(),
+            expires: self.keyspace.expires_len(),
+            changes: self.effects.changes(),
+            claims: self.locks.len(),
+            transactions: self.transactions.len(),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Commands over keys of several shards: atomic and isolated, as if the process had one thread (spec C4, decision
+//! record 0004).
+//!
+//! The shard of the session coordinates. It first *tries* to lock the keys on all shards at once; if one refuses, it lets
+//! go of all and locks *in order*, shard after shard, waiting where it must. With all locks held
+//! * a command whose keys are independent (`MGET`, `MSET`, `DEL`) runs in parts where the keys are, and each part lets its
+//!   locks go;
+//! * any other command runs here, on entries that were taken along with the locks and are put back changed.
+//!
+//! The session waits meanwhile, so that what follows in its pipeline sees what the transaction did. A transaction never
+//! fails half-way: shards of one process live and die together.
+
+mod coordinate;
+mod join;
+mod participate;
+
+pub(crate) use coordinate::Transaction;
+pub(crate) use participate::{Origin, Waiting};

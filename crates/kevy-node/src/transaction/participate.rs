@@ -1,0 +1,239 @@
+//! A shard's side of transactions that others (or it itself) coordinate: locks, parts, entries lent and restored; and the
+//! single requests that wait until a transaction is over.
+
+use crate::host::Slot;
+use crate::lock_table::Ticket;
+use crate::message::{Access, Batch, Claim, Lock, Message, Part, Partial};
+use crate::session::Session;
+use crate::shard::Shard;
+use bytes::BytesMut;
+use kevy_engine::Command;
+use kevy_engine::keyspace::Detached;
+use kevy_proto::command::Placement;
+use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
+use kevy_proto::resp::{Args, RequestBuffer, RespVersion};
+use std::hash::BuildHasher;
+
+/// Who waits for a claim.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// A transaction that locks in order.
+    Transaction(ShardId, Box<Lock>),
+    /// A single request: it runs once its claim is held.
+    Request(Box<Request>),
+}
+
+/// A single request that waits.
+#[derive(Debug)]
+pub(crate) struct Request {
+    origin: Origin,
+    command: &'static Command,
+    request: RequestBuffer,
+}
+
+/// Where the reply of a single request goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    shard: ShardId,
+    slot: Option<Slot>,
+    connection: Option<ConnectionId>,
+    sequence: u64,
+    version: RespVersion,
+}
+
+impl Origin {
+    /// A request of a batch from `shard`.
+    pub(crate) fn of_batch(shard: ShardId, batch: &Batch, sequence: u64) -> Self {
+        Self {
+            shard,
+            slot: batch.slot,
+            connection: batch.connection,
+            sequence,
+            version: batch.version,
+        }
+    }
+}
+
+impl Shard {
+    /// If a transaction has locked what the session's next request needs, lets it wait and returns true.
+    pub(crate) fn wait_for_locks(
+        &mut self,
+        session: &mut Session,
+        command: &'static Command,
+        args: Args<'_>,
+    ) -> bool {
+        let claim = self.claim_of(command, args);
+        if self.locks.is_free(&claim) {
+            return false;
+        }
+        let origin = Origin {
+            shard: self.id,
+            slot: Some(session.slot),
+            connection: Some(session.id),
+            sequence: Self::begin_reply(session),
+            version: session.client.version,
+        };
+        self.enqueue_request(claim, origin, command, args);
+        true
+    }
+
+    /// As [`Shard::wait_for_locks`], for a request of another shard's session.
+    pub(crate) fn wait_behind_locks(
+        &mut self,
+        origin: Origin,
+        command: &'static Command,
+        args: Args<'_>,
+    ) -> bool {
+        let claim = self.claim_of(command, args);
+        if self.locks.is_free(&claim) {
+            return false;
+        }
+        self.enqueue_request(claim, origin, command, args);
+        true
+    }
+
+    fn enqueue_request(
+        &mut self,
+        claim: Claim,
+        origin: Origin,
+        command: &'static Command,
+        args: Args<'_>,
+    ) {
+        self.stats.lock_waits += 1;
+        let (ticket, _) = self.locks.enqueue(claim);
+        let request = RequestBuffer::from_args(args);
+        self.waiting.insert(
+            ticket,
+            Waiting::Request(Box::new(Request {
+                origin,
+                command,
+                request,
+            })),
+        );
+    }
+
+    /// What `command` needs to itself on the shard that runs it.
+    fn claim_of(&self, command: &Command, args: Args<'_>) -> Claim {
+        let access = access(command);
+        match command.placement {
+            Placement::EveryShard(_) | Placement::Cursor(_) => Claim::Whole(access),
+            Placement::Together | Placement::Split(_) | Placement::Session | Placement::Node => {
+                let mut positions = Vec::new();
+                command.keys.positions(args, &mut positions);
+                claim_keys(
+                    positions.into_iter().map(|position| args.at(position)),
+                    access,
+                )
+            }
+        }
+    }
+
+    /// A transaction wants locks.
+    pub(crate) fn lock(&mut self, from: ShardId, lock: Lock) {
+        if !lock.wait && !self.locks.is_free(&lock.claim) {
+            self.stats.locks_refused += 1;
+            return self.send(from, Message::Refused(lock.transaction));
+        }
+        let (ticket, held) = self.locks.enqueue(lock.claim.clone());
+        if held {
+            self.grant(ticket, from, &lock);
+        } else {
+            self.stats.lock_waits += 1;
+            self.waiting
+                .insert(ticket, Waiting::Transaction(from, Box::new(lock)));
+        }
+    }
+
+    fn grant(&mut self, ticket: Ticket, from: ShardId, lock: &Lock) {
+        self.held.insert(lock.transaction, ticket);
+        let entries = lock
+            .take
+            .args()
+            .iter()
+            .map(|key| self.keyspace.take(key))
+            .collect();
+        self.send(from, Message::Granted(lock.transaction, entries));
+    }
+
+    /// Runs a part of a transaction and lets its locks go.
+    pub(crate) fn run_part(&mut self, from: ShardId, part: Part) {
+        let mut reply = BytesMut::new();
+        // All parts run at the coordinator's moment: a pair of keys expires for all readers at once.
+        let own = std::mem::replace(&mut self.now, part.now);
+        self.run_command(part.command, part.request.args(), part.version, &mut reply);
+        self.now = own;
+        let keys = self.keyspace.len();
+        self.send(
+            from,
+            Message::Ran(part.transaction, Box::new(Partial { reply, keys })),
+        );
+        self.release(part.transaction);
+    }
+
+    /// Puts entries back and lets the transaction's locks go.
+    pub(crate) fn restore(&mut self, transaction: TransactionId, entries: Vec<Detached>) {
+        for entry in entries {
+            self.keyspace.put(entry);
+        }
+        self.release(transaction);
+    }
+
+    /// Lets the locks of a transaction go, and runs what waited for them.
+    pub(crate) fn release(&mut self, transaction: TransactionId) {
+        let Some(ticket) = self.held.remove(&transaction) else {
+            return;
+        };
+        let mut granted = Vec::new();
+        self.locks.release(ticket, &mut granted);
+        // In the order of arrival; a request that has run lets go at once and may free others.
+        while !granted.is_empty() {
+            for ticket in std::mem::take(&mut granted) {
+                match self.waiting.remove(&ticket) {
+                    Some(Waiting::Transaction(from, lock)) => self.grant(ticket, from, &lock),
+                    Some(Waiting::Request(request)) => {
+                        self.run_waiting(&request);
+                        self.locks.release(ticket, &mut granted);
+                    }
+                    None => debug_assert!(false, "a claim was granted that nobody waits for"),
+                }
+            }
+        }
+    }
+
+    fn run_waiting(&mut self, waiting: &Request) {
+        let origin = waiting.origin;
+        let mut batch = Box::new(Batch {
+            slot: origin.slot,
+            connection: origin.connection,
+            version: origin.version,
+            ..Batch::default()
+        });
+        self.run_command(
+            waiting.command,
+            waiting.request.args(),
+            origin.version,
+            &mut batch.replies,
+        );
+        batch.lengths.push((origin.sequence, batch.replies.len()));
+        self.send(origin.shard, Message::Replies(batch));
+    }
+}
+
+/// How `command` uses its keys.
+pub(super) fn access(command: &Command) -> Access {
+    if command.is_write() {
+        Access::Exclusive
+    } else {
+        Access::Shared
+    }
+}
+
+/// The claim for `keys`: a fingerprint each, so that two keys may rarely share one; that costs a wait, never safety.
+pub(super) fn claim_keys<'a>(keys: impl Iterator<Item = &'a [u8]>, access: Access) -> Claim {
+    let hasher = foldhash::quality::FixedState::default();
+    let mut fingerprints: Vec<(u64, Access)> =
+        keys.map(|key| (hasher.hash_one(key), access)).collect();
+    fingerprints.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
+    fingerprints.dedup_by_key(|(fingerprint, _)| *fingerprint);
+    Claim::Keys(fingerprints)
+}
