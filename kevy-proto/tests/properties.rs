@@ -185,7 +185,9 @@ proptest! {
     #[test]
     fn encoded_replies_are_decoded(sent in vec(reply(), 1..4), cuts: Vec<Index>) {
         let mut input = BytesMut::new();
-        sent.iter().for_each(|reply| reply.encode(&mut input));
+        for reply in &sent {
+            reply.encode(&mut input);
+        }
         prop_assert_eq!(replies(&input, &cuts), (sent, None));
     }
 }

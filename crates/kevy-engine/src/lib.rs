@@ -17,8 +17,12 @@ extern crate alloc;
 pub mod commands;
 mod context;
 mod effects;
+pub mod glob;
 pub mod keyspace;
+pub mod long_double;
+pub mod lzf;
 pub mod number;
+pub mod payload;
 
 pub use context::Context;
 pub use effects::Effects;

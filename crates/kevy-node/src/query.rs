@@ -1,18 +1,33 @@
 //! What the control plane asks of every shard, and what they answer.
 
 use crate::host::Slot;
+use crate::message::Message;
+use crate::session::Session;
+use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::stats::Summary;
-use kevy_proto::ids::{ShardId, TransactionId};
-use kevy_proto::resp::Encoder;
+use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
+use kevy_proto::resp::{Encoder, ErrorReply};
 
-use crate::message::Message;
-
-/// A question to a shard.
+/// A question to a shard, or something it is to do.
 #[derive(Clone, Debug)]
 pub enum Query {
     /// Its counters (`INFO`).
     Summary,
+    /// Its sessions (`CLIENT LIST`).
+    Clients(ClientFilter),
+    /// Close its sessions that suit (`CLIENT KILL`).
+    Kill(ClientFilter),
+    /// Take these settings (`CONFIG SET`).
+    Configure(Box<Settings>),
+    /// Set counters back (`CONFIG RESETSTAT`).
+    ResetStats,
+    /// Remove expired keys that nobody asks for, or leave them (`DEBUG SET-ACTIVE-EXPIRE`).
+    SetActiveExpire(bool),
+    /// How many keys a slot has.
+    CountKeys(u16),
+    /// At most so many keys of a slot.
+    Keys(u16, usize),
 }
 
 /// A shard's answer.
@@ -20,27 +35,94 @@ pub enum Query {
 pub enum Answer {
     /// Its counters.
     Summary(Box<Summary>),
+    /// Its sessions: id and line.
+    Clients(Vec<(u64, String)>),
+    /// How many it did something to.
+    Count(usize),
+    /// Keys.
+    Keys(Vec<Vec<u8>>),
+    /// It was done.
+    Done,
 }
 
+impl Answer {
+    /// The keys it names.
+    pub fn keys(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Keys(keys) => keys,
+            Self::Summary(_) | Self::Clients(_) | Self::Count(_) | Self::Done => Vec::new(),
+        }
+    }
+
+    /// The counts of all answers, added up.
+    pub fn total(answers: &[Self]) -> usize {
+        let count = |answer: &Self| match answer {
+            Self::Count(count) => *count,
+            Self::Summary(_) | Self::Clients(_) | Self::Keys(_) | Self::Done => 0,
+        };
+        answers.iter().map(count).sum()
+    }
+}
+
+/// Which sessions are meant.
+#[derive(Clone, Debug, Default)]
+pub struct ClientFilter {
+    /// These ids; all if empty.
+    pub ids: Vec<u64>,
+    /// This address.
+    pub address: Option<String>,
+    /// This address of ours.
+    pub local_address: Option<String>,
+    /// Not this one.
+    pub except: Option<ConnectionId>,
+    /// A type of client that kevy has none of.
+    pub none: bool,
+}
+
+impl ClientFilter {
+    /// Narrows the filter to a client type as Redis names them.
+    ///
+    /// # Errors
+    /// If Redis has no such type.
+    pub fn set_type(&mut self, name: &[u8]) -> Result<(), ErrorReply> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"normal" => {}
+            b"master" | b"replica" | b"slave" | b"pubsub" => self.none = true,
+            _ => {
+                let error = format!("ERR Unknown client type '{}'", String::from_utf8_lossy(name));
+                return Err(ErrorReply::Other(error.into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn suits(&self, session: &Session) -> bool {
+        !self.none
+            && (self.ids.is_empty() || self.ids.contains(&session.id.0))
+            && self.address.as_ref().is_none_or(|address| *address == session.peer.address)
+            && self.local_address.as_ref().is_none_or(|address| *address == session.peer.local_address)
+            && self.except != Some(session.id)
+    }
+}
+
+type FinishFn = dyn FnOnce(&mut Shard, Slot, Vec<Answer>, &mut Encoder<'_>);
+
 /// Makes the reply of the answers of all shards, in the order of their numbers. Gets the slot of the session that asked.
-pub struct Finish(Box<dyn FnOnce(&mut Shard, Slot, Vec<Answer>, &mut Encoder<'_>)>);
+pub struct Finish(Box<FinishFn>);
 
 impl Finish {
     /// Wraps the function.
-    pub fn new(
-        finish: impl FnOnce(&mut Shard, Slot, Vec<Answer>, &mut Encoder<'_>) + 'static,
-    ) -> Self {
+    pub fn new(finish: impl FnOnce(&mut Shard, Slot, Vec<Answer>, &mut Encoder<'_>) + 'static) -> Self {
         Self(Box::new(finish))
     }
 
+    /// Replies `OK` once every shard has done it.
+    pub fn ok() -> Self {
+        Self::new(|_, _, _, reply| reply.ok())
+    }
+
     /// Calls the function.
-    pub fn call(
-        self,
-        shard: &mut Shard,
-        slot: Slot,
-        answers: Vec<Answer>,
-        reply: &mut Encoder<'_>,
-    ) {
+    pub fn call(self, shard: &mut Shard, slot: Slot, answers: Vec<Answer>, reply: &mut Encoder<'_>) {
         (self.0)(shard, slot, answers, reply);
     }
 }
@@ -52,11 +134,56 @@ impl std::fmt::Debug for Finish {
 }
 
 impl Shard {
-    /// Answers a question about this shard.
+    /// Answers a question about this shard, or does what was asked.
     pub(crate) fn answer(&mut self, from: ShardId, id: TransactionId, query: Query) {
         let answer = match query {
             Query::Summary => Answer::Summary(Box::new(self.summary())),
+            Query::Clients(filter) => Answer::Clients(self.clients(&filter)),
+            Query::Kill(filter) => Answer::Count(self.kill(&filter)),
+            Query::Configure(settings) => {
+                self.configure(*settings);
+                Answer::Done
+            }
+            Query::ResetStats => {
+                self.reset_stats();
+                Answer::Done
+            }
+            Query::SetActiveExpire(active) => {
+                self.keyspace.set_active_expire(active);
+                Answer::Done
+            }
+            Query::CountKeys(slot) => Answer::Count(self.keyspace.count_in_slot(slot)),
+            Query::Keys(slot, limit) => {
+                let entries = self.keyspace.keys_in_slot(slot, limit);
+                Answer::Keys(entries.into_iter().map(|entry| entry.key().to_vec()).collect())
+            }
         };
         self.send(from, Message::Told(id, Box::new(answer)));
+    }
+
+    fn clients(&self, filter: &ClientFilter) -> Vec<(u64, String)> {
+        let sessions = self.sessions.iter().flatten().filter(|session| filter.suits(session));
+        sessions.map(|session| (session.id.0, self.client_line(session))).collect()
+    }
+
+    /// Closes the sessions that suit, the asking one (which waits for the answer) only after its reply.
+    fn kill(&mut self, filter: &ClientFilter) -> usize {
+        let victims: Vec<Slot> =
+            self.sessions.iter().flatten().filter(|session| filter.suits(session)).map(|session| session.slot).collect();
+        for &slot in &victims {
+            let asks = self.session(slot).is_some_and(Session::is_blocked);
+            if asks {
+                self.drain_when_answered(slot);
+            } else {
+                self.close(slot);
+            }
+        }
+        victims.len()
+    }
+
+    fn drain_when_answered(&mut self, slot: Slot) {
+        if let Some(session) = self.session_mut(slot) {
+            session.drain();
+        }
     }
 }

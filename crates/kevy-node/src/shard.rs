@@ -50,12 +50,27 @@ pub struct ShardConfig {
     pub settings: Arc<Settings>,
     /// Where its hashing and its random choices start.
     pub seed: u64,
-    /// What identifies this run of the process (`run_id`): 40 hex digits, the same on every shard.
-    pub run_id: String,
-    /// Process id, for `INFO`.
-    pub process_id: u32,
+    /// What `INFO` tells about the process.
+    pub process: Process,
     /// When it starts.
     pub now: Now,
+}
+
+/// What the host knows of the process, for `INFO server`.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Process id.
+    pub id: u32,
+    /// Identifies this run: 40 hex digits.
+    pub run_id: String,
+    /// Operating system, release and machine.
+    pub os: String,
+    /// How connections are watched.
+    pub multiplexing_api: String,
+    /// Path of the program.
+    pub executable: String,
+    /// Path of the configuration file, empty without one.
+    pub config_file: String,
 }
 
 /// One core's data plane.

@@ -97,6 +97,10 @@ pub struct Summary {
     pub keys: usize,
     /// Keys with an expiry.
     pub expires: usize,
+    /// Estimated bytes of its keys and values.
+    pub keyspace_bytes: usize,
+    /// Average time to live of the keys with an expiry, in milliseconds.
+    pub average_ttl_ms: u64,
     /// Changes since the start.
     pub changes: u64,
     /// Claims in the lock table.
@@ -106,6 +110,12 @@ pub struct Summary {
 }
 
 impl Shard {
+    /// Sets the counters back to zero (`CONFIG RESETSTAT`).
+    pub(crate) fn reset_stats(&mut self) {
+        self.stats = Stats::new(self.now);
+        self.keyspace.reset_stats();
+    }
+
     /// What this shard tells about itself.
     pub fn summary(&self) -> Summary {
         let sessions = || self.sessions.iter().flatten();
@@ -124,6 +134,8 @@ impl Shard {
                 .unwrap_or(0),
             keys: self.keyspace.len(),
             expires: self.keyspace.expires_len(),
+            keyspace_bytes: self.keyspace.used_bytes(),
+            average_ttl_ms: self.keyspace.average_ttl_ms(self.now),
             changes: self.effects.changes(),
             claims: self.locks.len(),
             transactions: self.transactions.len(),

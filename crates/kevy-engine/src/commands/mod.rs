@@ -1,8 +1,47 @@
 //! The commands of the engine, a file per family.
 
+#![allow(
+    clippy::unnecessary_wraps,
+    reason = "all commands have one signature, whether they can fail or not"
+)]
+
+mod bitfield;
+mod bitmap;
+mod dump;
+mod expiry;
+mod generic;
+mod keys;
+mod lcs;
+mod object;
+mod sort;
+mod string;
+
+pub use string::LONGEST_STRING_BYTES;
+
 use crate::Command;
+use kevy_proto::resp::Args;
 
 /// Every command of the engine, family by family.
 pub fn families() -> impl Iterator<Item = &'static [Command]> {
-    core::iter::empty()
+    [
+        string::get::COMMANDS,
+        string::set::COMMANDS,
+        string::change::COMMANDS,
+        string::increment::COMMANDS,
+        lcs::COMMANDS,
+        bitmap::COMMANDS,
+        bitfield::COMMANDS,
+        generic::COMMANDS,
+        expiry::COMMANDS,
+        keys::COMMANDS,
+        object::COMMANDS,
+        dump::COMMANDS,
+        sort::COMMANDS,
+    ]
+    .into_iter()
+}
+
+/// Whether the argument at `position` is the option `name`, in any case.
+pub(crate) fn is_option(args: Args<'_>, position: usize, name: &str) -> bool {
+    args.at(position).eq_ignore_ascii_case(name.as_bytes())
 }

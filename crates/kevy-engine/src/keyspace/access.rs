@@ -48,7 +48,7 @@ impl AccessTracking {
     /// The clock of a key whose last access was `idle_seconds` ago, or whose counter is `count`, whichever applies.
     pub(super) fn restored(self, idle_seconds: u32, count: Option<u8>, now: Now) -> u32 {
         match self {
-            Self::Lru => seconds(now).wrapping_sub(idle_seconds) & CLOCK_MASK,
+            Self::Lru => seconds(now).wrapping_sub(idle_seconds.min(CLOCK_MASK)) & CLOCK_MASK,
             Self::Lfu => pack(minutes(now), count.unwrap_or(FIRST_COUNT)),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Entry, Keyspace};
 use crate::Effects;
-use kevy_proto::time::{Now, UnixMillis};
+use kevy_proto::time::UnixMillis;
 
 /// An entry outside of any keyspace: key, value, expiry and access clock as they were.
 #[derive(Clone, Debug)]
@@ -60,9 +60,12 @@ impl Keyspace {
         self.insert(hash, detached.entry);
     }
 
-    /// A copy of an entry, for another key. Notes an access of the original.
-    pub fn copy_of(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<Detached> {
-        let entry = self.lookup(key, now, effects)?.clone();
-        Some(Detached { entry })
+    /// A copy of the entry at `from` under the name `to`, as it is, even if its time has come.
+    pub fn copy_as(&self, from: &[u8], to: &[u8]) -> Option<Detached> {
+        let place = self.find(self.table.hash(from), from)?;
+        let entry = self.table.get(place)?.clone();
+        Some(Detached {
+            entry: entry.with_key(to),
+        })
     }
 }

@@ -1,12 +1,13 @@
 //! One key and what it holds, in as few bytes as safe code allows.
 
+use super::access;
 use super::blob::{Blob, Parts};
 use super::growable::grow;
 use crate::Effects;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use kevy_proto::resp::ErrorReply;
-use kevy_proto::time::UnixMillis;
+use kevy_proto::time::{Now, UnixMillis};
 
 /// The longest string that Redis keeps beside its header (`OBJ_ENCODING_EMBSTR_SIZE_LIMIT`), in bytes.
 pub const EMBSTR_LIMIT_BYTES: usize = 44;
@@ -154,6 +155,16 @@ impl Entry {
             Self::String(blob) => blob.encoding(),
             Self::Object(object) => object.value.encoding(),
         }
+    }
+
+    /// Seconds since the last access; means something under [`AccessTracking::Lru`](super::AccessTracking::Lru).
+    pub fn idle_seconds(&self, now: Now) -> u32 {
+        access::idle_seconds(self.clock(), now)
+    }
+
+    /// The logarithmic access counter; means something under [`AccessTracking::Lfu`](super::AccessTracking::Lfu).
+    pub fn frequency(&self, now: Now) -> u8 {
+        access::frequency(self.clock(), now)
     }
 
     /// An estimate of the memory that the key takes, its share of the table included.

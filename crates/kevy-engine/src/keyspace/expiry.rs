@@ -4,6 +4,7 @@ use super::table::Place;
 use super::{Keyspace, is_due};
 use crate::Effects;
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use kevy_proto::time::{Now, UnixMillis};
 
 /// What a change does to the expiry of a key.
@@ -138,19 +139,16 @@ impl Keyspace {
         }
     }
 
-    /// Removes the keys of `found` whose time has come; the walk that met them could not.
-    pub(crate) fn expire_found<'a>(
-        &mut self,
-        found: impl Iterator<Item = &'a [u8]>,
-        now: Now,
-        effects: &mut Effects,
-    ) {
-        for key in found {
-            let hash = self.table.hash(key);
-            if self.expiry_mode == ExpiryMode::Remove {
-                self.live(hash, key, now, effects);
-            }
+    /// Removes those of the keys in `met` whose time has come, if this keyspace removes: the walk that met them could not.
+    pub(crate) fn expire_found(&mut self, met: &[Vec<u8>], now: Now, effects: &mut Effects) {
+        for key in met {
+            self.is_alive(key, now, effects);
         }
+    }
+
+    /// Whether a reader may see `key`, removing it if its time has come; neither counts nor notes it.
+    pub(crate) fn is_alive(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> bool {
+        self.visible(key, now, effects).is_some()
     }
 
     /// Whether a walk should pass over `entry`.

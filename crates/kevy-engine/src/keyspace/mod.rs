@@ -89,18 +89,14 @@ impl Keyspace {
     /// Reads a key: counts a hit or a miss and notes the access. The result borrows from the keyspace alone.
     #[inline]
     pub fn lookup(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<&Entry> {
-        let Some((_, place)) = self.visible(key, now, effects) else {
-            self.stats.misses += 1;
-            return None;
-        };
-        self.stats.hits += 1;
+        let place = self.counted(key, now, effects)?;
         self.touch(place, now);
         self.table.get(place)
     }
 
-    /// Looks at a key without counting or noting it (`OBJECT`, `TTL`, `TYPE` under `NOTOUCH`).
+    /// Looks at a key without noting the access (`OBJECT`, `TTL`, `TYPE`, `EXISTS`); counts a hit or a miss.
     pub fn peek(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<&Entry> {
-        let (_, place) = self.visible(key, now, effects)?;
+        let place = self.counted(key, now, effects)?;
         self.table.get(place)
     }
 
@@ -249,17 +245,27 @@ impl Keyspace {
         &mut self.rng
     }
 
+    /// Finds a key that a reader may see and counts a hit or a miss.
+    #[inline]
+    fn counted(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<Place> {
+        let place = self.visible(key, now, effects);
+        match place {
+            Some(_) => self.stats.hits += 1,
+            None => self.stats.misses += 1,
+        }
+        place
+    }
+
     /// Finds a key that a reader may see, removing it if its time has come and this keyspace removes.
     #[inline]
-    fn visible(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<(u64, Place)> {
+    fn visible(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<Place> {
         let hash = self.table.hash(key);
         if self.expiry_mode == ExpiryMode::Hide {
             let place = self.find(hash, key)?;
             let due = self.table.get(place).is_some_and(|e| is_due(e, now));
-            return (!due).then_some((hash, place));
+            return (!due).then_some(place);
         }
         self.live(hash, key, now, effects)
-            .map(|place| (hash, place))
     }
 
     /// Finds a key, removing it if its time has come.

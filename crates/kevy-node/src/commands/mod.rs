@@ -1,13 +1,20 @@
 //! What the session or the control plane answers, a file per family: row and function together, as in the engine.
 
+mod client;
+mod client_line;
+mod cluster;
+mod command;
+mod config;
 mod connection;
+mod info;
+mod server;
 
 use crate::query::{Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
 use bytes::BytesMut;
-use kevy_proto::command::Row;
-use kevy_proto::resp::{Args, ErrorReply};
+use kevy_proto::command::{Flags, Keys, Placement, Row};
+use kevy_proto::resp::{Args, Encoder, ErrorReply};
 
 /// What came of a command of the node.
 #[derive(Debug)]
@@ -20,13 +27,66 @@ pub enum Outcome {
     Ask(Query, Finish),
 }
 
+/// What a command of the node says: an outcome, or an error that is its reply.
+pub type Answered = Result<Outcome, ErrorReply>;
+
 /// The function of a command of the node: it writes its reply to the buffer, in the session's protocol version.
-pub type Run = fn(&mut Shard, &mut Session, Args<'_>, &mut BytesMut) -> Result<Outcome, ErrorReply>;
+pub type Run = fn(&mut Shard, &mut Session, Args<'_>, &mut BytesMut) -> Answered;
 
 /// A command of the node: row and function together.
 pub type NodeCommand = Row<Run>;
 
 /// Every command of the node, family by family.
 pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
-    [connection::COMMANDS].into_iter()
+    [connection::COMMANDS, client::COMMANDS, cluster::COMMANDS, command::COMMANDS, config::COMMANDS, server::COMMANDS]
+        .into_iter()
+}
+
+/// What most rows of the node have in common; also right for containers, whose own function is only reached without a
+/// subcommand.
+const ROW: NodeCommand = NodeCommand {
+    name: "",
+    arity: -2,
+    flags: Flags::NONE,
+    keys: Keys::None,
+    placement: Placement::Session,
+    group: "connection",
+    since: "1.0.0",
+    complexity: "O(1)",
+    summary: "",
+    run: without_subcommand,
+    subcommands: &[],
+};
+
+fn without_subcommand(_: &mut Shard, _: &mut Session, _: Args<'_>, _: &mut BytesMut) -> Answered {
+    Err(ErrorReply::Syntax)
+}
+
+/// Loading and stale: answered whatever state the data is in.
+const ALWAYS: Flags = Flags::LOADING.with(Flags::STALE);
+
+fn ok(session: &Session, reply: &mut BytesMut) -> Answered {
+    Encoder::new(reply, session.client.version).ok();
+    Ok(Outcome::Replied)
+}
+
+/// Replies with the lines of a `HELP` subcommand.
+fn help(session: &Session, reply: &mut BytesMut, lines: &[&str]) -> Answered {
+    let mut reply = Encoder::new(reply, session.client.version);
+    reply.array(lines.len());
+    lines.iter().for_each(|line| reply.simple(line));
+    Ok(Outcome::Replied)
+}
+
+/// The text of an argument, for names and options; not UTF-8 is none of ours.
+fn text(arg: &[u8]) -> &str {
+    std::str::from_utf8(arg).unwrap_or_default()
+}
+
+fn integer(arg: &[u8]) -> Result<i64, ErrorReply> {
+    text(arg).parse().map_err(|_| ErrorReply::NotInteger)
+}
+
+fn is(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
 }

@@ -34,18 +34,13 @@ pub fn example_toml() -> String {
         for row in rows_of(section) {
             let default = row.default_toml();
             let unset = if default.is_none() {
-                " (unset by default)"
+                "  # unset by default"
             } else {
                 ""
             };
             let _ = write!(text, "\n{}# Give {}.\n", comment(row.about), row.expects());
             let value = default.unwrap_or_else(|| example_value(row).into());
-            let _ = writeln!(
-                text,
-                "# {} = {value}{}",
-                row.key,
-                unset.replace(" (", "  # (")
-            );
+            let _ = writeln!(text, "# {} = {value}{unset}", row.key);
         }
     }
     text
@@ -77,7 +72,7 @@ A setting comes from the command line, else from the environment, else from the 
 * **Command line**: `kevy --help` lists the flags. `--cluster` and `--no-aof` take no value (`--cluster=false` overrides the environment).
 * **Environment**: an empty variable counts as unset. Switches are `1`, `yes`, `true`, `on` or `0`, `no`, `false`, `off`. A variable that
   starts with `KEVY_` and is not listed here is a fault, so that a typing error is not silently ignored. Exceptions: `KEVY_CONFIG`,
-  `KEVY_BLESS`, `KEVY_TEST_*`, and what Kubernetes sets for a service called `kevy` (`KEVY_SERVICE_*`, `KEVY_PORT_*`, `KEVY_PORT=tcp://...`).
+  `KEVY_BLESS`, `KEVY_TEST_*`, and what Kubernetes sets for a service called `kevy` (`KEVY_SERVICE_*`, `KEVY_PORT=tcp://...`, `KEVY_PORT_6004_TCP` and so on).
 * **File**: `--config PATH`, else `KEVY_CONFIG`, else `kevy.toml` in the working directory if there is one. It is TOML;
   `kevy.toml.example` holds every key with its default.
 

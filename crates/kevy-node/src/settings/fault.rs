@@ -48,6 +48,16 @@ impl fmt::Display for Fault {
     }
 }
 
+impl Origin {
+    /// The line of the configuration file, counted from 1; 0 for what stands elsewhere.
+    pub(super) fn line(&self) -> usize {
+        match self {
+            Self::File { line, .. } => *line,
+            Self::Default | Self::Environment(_) | Self::Flag(_) => 0,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

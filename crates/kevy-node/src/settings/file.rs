@@ -2,20 +2,22 @@
 
 use super::directive::{DIRECTIVES, Directive, SECTIONS};
 use super::fault::{Origin, nearest, plain};
-use super::kind::{Invalid, Kind};
+use super::kind::Kind;
 use super::sources::{ConfigFile, Draft};
+use core::ops::Range;
+use std::collections::BTreeSet;
 use toml::de::{DeTable, DeValue};
 
 impl Draft {
+    /// Takes over what the file says. Its faults are in the order of its lines.
     pub(super) fn read_file(&mut self, file: &ConfigFile) {
+        let earlier = self.faults.len();
         let (table, errors) = DeTable::parse_recoverable(&file.text);
-        let lines = Lines(file);
-        let mut broken_lines = Vec::new();
+        let mut lines = Lines::of(file);
         for error in errors {
-            let line = lines.number(error.span().map_or(0, |span| span.start));
+            let line = lines.number(error.span().unwrap_or_default());
             // One mistake makes the parser complain several times.
-            if !broken_lines.contains(&line) {
-                broken_lines.push(line);
+            if lines.broken.insert(line) {
                 let problem = format!("not TOML: {}", error.message().replace('\n', ", "));
                 self.fault(
                     lines.origin(line),
@@ -25,43 +27,31 @@ impl Draft {
             }
         }
         for (key, value) in table.get_ref() {
-            let line = lines.number(key.span().start);
-            if let DeValue::Table(entries) = value.get_ref() {
-                self.read_section(key.get_ref(), entries, line, &lines, &broken_lines);
-            } else if !broken_lines.contains(&line) {
-                self.unknown_at_top(key.get_ref(), lines.origin(line));
-            }
+            self.read_top(key, value.get_ref(), &lines);
+        }
+        self.faults[earlier..].sort_by_key(|fault| fault.origin.line());
+    }
+
+    fn read_top(&mut self, key: &Key<'_>, value: &DeValue<'_>, lines: &Lines<'_>) {
+        let (line, name) = (lines.number(key.span()), key.get_ref());
+        let is_section = SECTIONS.iter().any(|(section, _)| section == name);
+        match value {
+            DeValue::Table(entries) if is_section => self.read_section(name, entries, lines),
+            _ if lines.broken.contains(&line) => {}
+            DeValue::Table(_) => self.unknown_section(name, lines.origin(line)),
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_) => self.unknown_at_top(name, is_section, lines.origin(line)),
         }
     }
 
-    fn read_section(
-        &mut self,
-        section: &str,
-        entries: &DeTable<'_>,
-        line: usize,
-        lines: &Lines<'_>,
-        broken: &[usize],
-    ) {
-        if !SECTIONS.iter().any(|(known, _)| *known == section) {
-            let known = SECTIONS.iter().map(|(name, _)| *name);
-            let advice = nearest(section, known).map_or_else(
-                || {
-                    format!(
-                        "the sections are {}",
-                        SECTIONS.map(|(name, _)| format!("[{name}]")).join(", ")
-                    )
-                },
-                |near| format!("did you mean [{near}]?"),
-            );
-            return self.fault(
-                lines.origin(line),
-                format!("unknown section [{}]", plain(section)),
-                advice,
-            );
-        }
+    fn read_section(&mut self, section: &str, entries: &DeTable<'_>, lines: &Lines<'_>) {
         for (key, value) in entries {
-            let line = lines.number(key.span().start);
-            if broken.contains(&line) {
+            let line = lines.number(key.span());
+            if lines.broken.contains(&line) {
                 continue;
             }
             match Directive::by_key(section, key.get_ref()) {
@@ -75,21 +65,26 @@ impl Draft {
         if let Some(text) = toml_value_text(&row.kind, value) {
             self.set(row, &text, origin);
         } else {
-            let shown = format!("{} {}", article(value.type_str()), value.type_str());
-            self.refuse(row, &shown, Invalid::NotASwitch, origin);
+            let found = format!("{} {}", article(value.type_str()), value.type_str());
+            self.refuse(row, &found, origin);
         }
     }
 
-    fn unknown_at_top(&mut self, key: &str, origin: Origin) {
+    fn unknown_section(&mut self, section: &str, origin: Origin) {
+        let known = SECTIONS.iter().map(|(name, _)| *name);
+        let near = nearest(section, known).map(|near| format!("did you mean [{near}]?"));
+        let problem = format!("unknown section [{}]", plain(section));
+        self.fault(origin, problem, near.unwrap_or_else(list_of_sections));
+    }
+
+    fn unknown_at_top(&mut self, key: &str, is_section: bool, origin: Origin) {
         let problem = format!("{} stands in no section", plain(key));
         let known = DIRECTIVES.iter().find(|row| row.key == key);
-        let advice = known.map_or_else(
-            || {
-                "the sections are ".to_string()
-                    + &SECTIONS.map(|(name, _)| format!("[{name}]")).join(", ")
-            },
-            |row| format!("write it below [{}]", row.section),
-        );
+        let advice = match known {
+            Some(row) => format!("write it below [{}]", row.section),
+            None if is_section => format!("write [{key}] on a line of its own, once"),
+            None => list_of_sections(),
+        };
         self.fault(origin, problem, advice);
     }
 
@@ -109,19 +104,40 @@ impl Draft {
     }
 }
 
-/// Where in a file something stands.
-struct Lines<'a>(&'a ConfigFile);
+type Key<'a> = toml::Spanned<std::borrow::Cow<'a, str>>;
 
-impl Lines<'_> {
-    /// The line of the byte at `offset`, counted from 1.
-    fn number(&self, offset: usize) -> usize {
-        let before = self.0.text.as_bytes().iter().take(offset);
-        1 + before.filter(|byte| **byte == b'\n').count()
+fn list_of_sections() -> String {
+    let sections = SECTIONS.map(|(name, _)| format!("[{name}]"));
+    format!("the sections are {}", sections.join(", "))
+}
+
+/// Where in a file something stands, and which of its lines are no TOML.
+struct Lines<'a> {
+    name: &'a str,
+    /// Offset of each line's first byte.
+    starts: Vec<usize>,
+    /// Counted from 1.
+    broken: BTreeSet<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(file: &'a ConfigFile) -> Self {
+        let ends = file.text.match_indices('\n').map(|(end, _)| end + 1);
+        Self {
+            name: &file.name,
+            starts: core::iter::once(0).chain(ends).collect(),
+            broken: BTreeSet::new(),
+        }
+    }
+
+    /// The line on which these bytes start, counted from 1.
+    fn number(&self, span: Range<usize>) -> usize {
+        self.starts.partition_point(|start| *start <= span.start)
     }
 
     fn origin(&self, line: usize) -> Origin {
         Origin::File {
-            name: self.0.name.clone(),
+            name: self.name.into(),
             line,
         }
     }

@@ -118,7 +118,7 @@ impl Kind {
                 min, max, field, ..
             } => (field.write)(settings, parse_integer(text, *min, *max)?),
             Self::Memory { min, max, field } => {
-                (field.write)(settings, within(parse_memory(text)?, *min, *max)?)
+                (field.write)(settings, within(parse_memory(text)?, *min, *max)?);
             }
             Self::Mode(field) => (field.write)(settings, parse_mode(text)?),
             Self::Switch(field) => (field.write)(settings, parse_switch(text)?),

@@ -70,31 +70,25 @@ impl Draft {
             Ok(()) => {
                 self.origins.insert(row.name, origin);
             }
-            Err(invalid) => self.refuse(row, &quoted(text), invalid, origin),
+            Err(Invalid::Because(reason)) => {
+                let reason = reason.trim_end_matches('.');
+                self.refuse(row, &format!("{}: {reason}", quoted(text)), origin);
+            }
+            Err(
+                Invalid::NotAnInteger
+                | Invalid::NotMemory
+                | Invalid::OutOfRange { .. }
+                | Invalid::NotASwitch
+                | Invalid::NotOneOf(_),
+            ) => self.refuse(row, &quoted(text), origin),
         }
     }
 
-    pub(super) fn refuse(
-        &mut self,
-        row: &'static Directive,
-        shown: &str,
-        invalid: Invalid,
-        origin: Origin,
-    ) {
-        let reason = match invalid {
-            Invalid::Because(reason) => format!(": {}", reason.trim_end_matches('.')),
-            Invalid::NotAnInteger
-            | Invalid::NotMemory
-            | Invalid::OutOfRange { .. }
-            | Invalid::NotASwitch
-            | Invalid::NotOneOf(_) => String::new(),
-        };
+    /// Notes that a directive cannot be what was `found`.
+    pub(super) fn refuse(&mut self, row: &'static Directive, found: &str, origin: Origin) {
         self.faulty.push(row.name);
-        self.faults.push(Fault::new(
-            origin,
-            format!("[{}] {} cannot be {shown}{reason}", row.section, row.key),
-            format!("give {}", row.expects()),
-        ));
+        let problem = format!("[{}] {} cannot be {found}", row.section, row.key);
+        self.fault(origin, problem, format!("give {}", row.expects()));
     }
 
     pub(super) fn fault(&mut self, origin: Origin, problem: String, advice: impl Into<String>) {
@@ -112,9 +106,6 @@ impl Draft {
         set.cloned().unwrap_or(Origin::Default)
     }
 }
-
-/// Variables that start with `KEVY_` and are not for the server: its tests' and the binary's own `KEVY_CONFIG`.
-const FOREIGN_VARIABLES: [&str; 3] = ["KEVY_CONFIG", "KEVY_BLESS", "KEVY_TEST_"];
 
 impl Draft {
     fn read_environment(&mut self, environment: &[(String, String)]) {
@@ -151,16 +142,19 @@ impl Draft {
     }
 }
 
-/// Whether a variable is somebody else's. Kubernetes describes a service called `kevy` to every pod by
-/// `KEVY_SERVICE_HOST`, `KEVY_PORT=tcp://10.0.0.1:6004`, `KEVY_PORT_6004_TCP` and the like.
+/// Whether a variable that starts with `KEVY_` is none of the server's: `KEVY_CONFIG` is the binary's, `KEVY_BLESS` and
+/// `KEVY_TEST_*` are the tests', and Kubernetes describes a service called `kevy` to every pod by `KEVY_SERVICE_HOST`,
+/// `KEVY_PORT=tcp://10.0.0.1:6004`, `KEVY_PORT_6004_TCP` and the like.
 fn is_foreign(name: &str, value: &str) -> bool {
-    let service_link = name.starts_with("KEVY_SERVICE_")
-        || name.starts_with("KEVY_PORT_")
-        || value.contains("://");
-    service_link
-        || FOREIGN_VARIABLES
-            .iter()
-            .any(|foreign| name.starts_with(foreign))
+    let starts = |prefix| name.starts_with(prefix);
+    match name {
+        "KEVY_CONFIG" | "KEVY_BLESS" => true,
+        "KEVY_PORT" => value.contains("://"),
+        _ if starts("KEVY_TEST_") || starts("KEVY_SERVICE_") => true,
+        _ => name
+            .strip_prefix("KEVY_PORT_")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())),
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! What must hold between several settings. A setting with a fault of its own is not judged again here.
 
-use super::fault::Origin;
 use super::sources::Draft;
 
 impl Draft {
+    /// Judges the settings as a whole, once `threads` is known.
     pub(super) fn check_together(&mut self) {
         self.check_accept_shards();
         self.check_cluster_ports();

@@ -302,6 +302,14 @@ fn the_environment_is_searched_for_typing_errors_but_not_for_other_peoples_varia
     ]);
     assert_eq!(resolved(&quiet), resolved(&Inputs::default()));
     assert_eq!(
+        faults(&environment(&[
+            ("KEVY_PORT_BASE", "1"),
+            ("KEVY_CONFIGS", "1")
+        ]))
+        .len(),
+        2
+    );
+    assert_eq!(
         faults(&environment(&[("KEVY_COLOUR", "red")])),
         ["KEVY_COLOUR: unknown environment variable; \
           unset it; docs/CONFIGURATION.md lists the variables"]

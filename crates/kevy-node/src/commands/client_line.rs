@@ -1,0 +1,39 @@
+//! A session as `CLIENT LIST` and `CLIENT INFO` show it.
+
+use crate::session::Session;
+use crate::shard::Shard;
+use kevy_proto::resp::RespVersion;
+use std::fmt::Write;
+
+impl Shard {
+    /// The line of one session, without its line end (<https://redis.io/docs/latest/commands/client-list/>).
+    pub(crate) fn client_line(&self, session: &Session) -> String {
+        let client = &session.client;
+        let age = self.now.monotonic.saturating_since(client.since.monotonic).as_secs();
+        let idle = self.now.monotonic.saturating_since(client.last_request).as_secs();
+        let output = session.replies.len_bytes();
+        let input = session.input_bytes();
+        let mut line = format!(
+            "id={} addr={} laddr={} fd={} name={}",
+            session.id,
+            session.peer.address,
+            session.peer.local_address,
+            session.slot.0,
+            String::from_utf8_lossy(&client.name),
+        );
+        let flags = if session.is_blocked() { "b" } else { "N" };
+        let _ = write!(
+            line,
+            " age={age} idle={idle} flags={flags} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={input} qbuf-free=0 argv-mem=0 \
+             multi-mem=0 rbs=0 rbp=0 obl={output} oll={} omem={output} tot-mem={} events=r cmd={} user=default redir=-1 \
+             resp={} lib-name={} lib-ver={}",
+            session.replies.outstanding(),
+            input + output + size_of::<Session>(),
+            client.last_command,
+            if client.version == RespVersion::V3 { 3 } else { 2 },
+            String::from_utf8_lossy(&client.library_name),
+            String::from_utf8_lossy(&client.library_version),
+        );
+        line
+    }
+}

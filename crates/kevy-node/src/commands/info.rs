@@ -1,0 +1,233 @@
+//! `INFO`: sections and field names as Redis has them, numbers added up over all shards.
+
+use super::connection::REDIS_VERSION;
+use super::{Answered, Outcome};
+use crate::query::{Answer, Finish, Query};
+use crate::session::Session;
+use crate::shard::Shard;
+use crate::stats::Summary;
+use bytes::BytesMut;
+use kevy_proto::resp::Args;
+use std::fmt::Write;
+
+type Section = fn(&Shard, &Total) -> String;
+
+/// Name, whether it is shown without being asked for, and what it says.
+const SECTIONS: [(&str, bool, Section); 11] = [
+    ("server", true, server),
+    ("clients", true, clients),
+    ("memory", true, memory),
+    ("persistence", true, persistence),
+    ("stats", true, stats),
+    ("replication", true, replication),
+    ("modules", true, modules),
+    ("commandstats", false, command_stats),
+    ("errorstats", true, error_stats),
+    ("cluster", true, cluster),
+    ("keyspace", true, keyspace),
+];
+
+/// `INFO [section ...]`.
+pub(super) fn info(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
+    let asked: Vec<String> =
+        args.skip(1).iter().map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
+    let finish = Finish::new(move |shard, _, answers, reply| {
+        let total = Total::of(answers);
+        let wanted = |(name, default, _): &&(&str, bool, Section)| {
+            let plain = asked.is_empty() || asked.iter().any(|asked| asked == "default");
+            let all = asked.iter().any(|asked| asked == "all" || asked == "everything");
+            (plain && *default) || all || asked.iter().any(|asked| asked == name)
+        };
+        let sections: Vec<String> =
+            SECTIONS.iter().filter(wanted).map(|(_, _, section)| section(shard, &total)).collect();
+        reply.verbatim(b"txt", sections.join("\r\n").as_bytes());
+    });
+    Ok(Outcome::Ask(Query::Summary, finish))
+}
+
+/// The shards' summaries, added up where adding makes sense.
+struct Total {
+    summaries: Vec<Summary>,
+}
+
+impl Total {
+    fn of(answers: Vec<Answer>) -> Self {
+        let summaries = answers.into_iter().filter_map(|answer| match answer {
+            Answer::Summary(summary) => Some(*summary),
+            Answer::Clients(_) | Answer::Count(_) | Answer::Keys(_) | Answer::Done => None,
+        });
+        Self { summaries: summaries.collect() }
+    }
+
+    fn sum(&self, number: impl Fn(&Summary) -> u64) -> u64 {
+        self.summaries.iter().map(number).sum()
+    }
+
+    fn max(&self, number: impl Fn(&Summary) -> usize) -> usize {
+        self.summaries.iter().map(number).max().unwrap_or(0)
+    }
+}
+
+fn section(title: &str, fields: &[(&str, String)]) -> String {
+    let mut text = format!("# {title}\r\n");
+    for (name, value) in fields {
+        let _ = write!(text, "{name}:{value}\r\n");
+    }
+    text
+}
+
+fn server(shard: &Shard, _: &Total) -> String {
+    let uptime = shard.now.monotonic.saturating_since(shard.config.now.monotonic).as_secs();
+    let process = &shard.config.process;
+    section(
+        "Server",
+        &[
+            ("redis_version", REDIS_VERSION.to_owned()),
+            ("kevy_version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("redis_mode", shard.mode().to_owned()),
+            ("os", process.os.clone()),
+            ("arch_bits", usize::BITS.to_string()),
+            ("multiplexing_api", process.multiplexing_api.clone()),
+            ("process_id", process.id.to_string()),
+            ("run_id", process.run_id.clone()),
+            ("tcp_port", shard.settings.server.port.to_string()),
+            ("server_time_usec", (shard.now.unix.0 * 1000).to_string()),
+            ("uptime_in_seconds", uptime.to_string()),
+            ("uptime_in_days", (uptime / 86_400).to_string()),
+            ("hz", shard.settings.server.hz.to_string()),
+            ("configured_hz", shard.settings.server.hz.to_string()),
+            ("executable", process.executable.clone()),
+            ("config_file", process.config_file.clone()),
+            ("shards", shard.shards().to_string()),
+            ("accepting_shards", shard.settings.accepting_shards().to_string()),
+        ],
+    )
+}
+
+fn clients(shard: &Shard, total: &Total) -> String {
+    section(
+        "Clients",
+        &[
+            ("connected_clients", total.sum(|s| s.clients as u64).to_string()),
+            ("cluster_connections", "0".to_owned()),
+            ("maxclients", shard.settings.server.maxclients.to_string()),
+            ("client_recent_max_input_buffer", total.max(|s| s.largest_input_bytes).to_string()),
+            ("client_recent_max_output_buffer", total.max(|s| s.largest_output_bytes).to_string()),
+            // Those that wait for a transaction over shards, but for the one that asks.
+            ("blocked_clients", total.sum(|s| s.blocked_clients as u64).saturating_sub(1).to_string()),
+            ("tracking_clients", "0".to_owned()),
+        ],
+    )
+}
+
+fn memory(shard: &Shard, total: &Total) -> String {
+    let used = total.sum(|s| s.keyspace_bytes as u64);
+    section(
+        "Memory",
+        &[
+            ("used_memory", used.to_string()),
+            ("used_memory_human", human(used)),
+            ("used_memory_dataset", used.to_string()),
+            ("maxmemory", shard.settings.server.maxmemory.to_string()),
+            ("maxmemory_human", human(shard.settings.server.maxmemory)),
+            ("maxmemory_policy", shard.settings.server.maxmemory_policy.name().to_owned()),
+            ("mem_allocator", "mimalloc".to_owned()),
+        ],
+    )
+}
+
+fn human(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    match UNITS.iter().find(|(size, _)| bytes >= *size) {
+        Some((size, unit)) => format!("{:.2}{unit}", bytes as f64 / *size as f64),
+        None => format!("{bytes}B"),
+    }
+}
+
+fn persistence(_: &Shard, total: &Total) -> String {
+    section(
+        "Persistence",
+        &[
+            ("loading", "0".to_owned()),
+            ("async_loading", "0".to_owned()),
+            ("rdb_changes_since_last_save", total.sum(|s| s.changes).to_string()),
+            ("rdb_bgsave_in_progress", "0".to_owned()),
+            ("aof_enabled", "0".to_owned()),
+            ("aof_rewrite_in_progress", "0".to_owned()),
+        ],
+    )
+}
+
+fn stats(_: &Shard, total: &Total) -> String {
+    let sum = |number: fn(&Summary) -> u64| total.sum(number).to_string();
+    section(
+        "Stats",
+        &[
+            ("total_connections_received", sum(|s| s.stats.connections_received)),
+            ("total_commands_processed", sum(|s| s.stats.commands_processed)),
+            ("instantaneous_ops_per_sec", sum(|s| s.stats.ops_per_second)),
+            ("total_net_input_bytes", sum(|s| s.stats.input_bytes)),
+            ("total_net_output_bytes", sum(|s| s.stats.output_bytes)),
+            ("rejected_connections", sum(|s| s.stats.rejected_connections)),
+            ("expired_keys", sum(|s| s.keyspace.expired)),
+            ("evicted_keys", "0".to_owned()),
+            ("keyspace_hits", sum(|s| s.keyspace.hits)),
+            ("keyspace_misses", sum(|s| s.keyspace.misses)),
+            ("pubsub_channels", "0".to_owned()),
+            ("pubsub_patterns", "0".to_owned()),
+            ("pubsubshard_channels", "0".to_owned()),
+            ("total_error_replies", sum(|s| s.stats.error_replies)),
+            ("client_query_buffer_limit_disconnections", sum(|s| s.stats.query_buffer_limit_disconnections)),
+            ("protocol_errors", sum(|s| s.stats.protocol_errors)),
+            ("shard_transactions", sum(|s| s.stats.transactions)),
+            ("shard_transactions_in_order", sum(|s| s.stats.transactions_in_order)),
+            ("shard_locks_refused", sum(|s| s.stats.locks_refused)),
+            ("shard_lock_waits", sum(|s| s.stats.lock_waits)),
+            ("shard_locks_held", sum(|s| s.claims as u64)),
+        ],
+    )
+}
+
+fn replication(shard: &Shard, _: &Total) -> String {
+    section(
+        "Replication",
+        &[
+            ("role", "master".to_owned()),
+            ("connected_slaves", "0".to_owned()),
+            ("master_failover_state", "no-failover".to_owned()),
+            ("master_replid", shard.config.process.run_id.clone()),
+            ("master_repl_offset", "0".to_owned()),
+        ],
+    )
+}
+
+fn modules(_: &Shard, _: &Total) -> String {
+    section("Modules", &[])
+}
+
+fn command_stats(shard: &Shard, total: &Total) -> String {
+    let mut text = "# Commandstats\r\n".to_owned();
+    for (index, named) in shard.commands.all().iter().enumerate() {
+        let calls = total.sum(|s| s.stats.calls.get(index).copied().unwrap_or(0));
+        if calls > 0 {
+            let _ = write!(text, "cmdstat_{}:calls={calls}\r\n", named.full_name);
+        }
+    }
+    text
+}
+
+fn error_stats(_: &Shard, _: &Total) -> String {
+    section("Errorstats", &[])
+}
+
+fn cluster(shard: &Shard, _: &Total) -> String {
+    section("Cluster", &[("cluster_enabled", u8::from(shard.settings.cluster.enabled).to_string())])
+}
+
+fn keyspace(_: &Shard, total: &Total) -> String {
+    let keys = total.sum(|s| s.keys as u64);
+    let expires = total.sum(|s| s.expires as u64);
+    let weighted = total.sum(|s| s.average_ttl_ms * s.expires as u64);
+    let line = format!("keys={keys},expires={expires},avg_ttl={}", weighted.checked_div(expires).unwrap_or(0));
+    if keys == 0 { section("Keyspace", &[]) } else { section("Keyspace", &[("db0", line)]) }
+}
