@@ -2,10 +2,11 @@
 
 use crate::history::History;
 use crate::marks::{Mark, Marks};
-use crate::reply::{Reply, Request, decode, encode};
+use crate::reply::{Reply, Request, encode};
 use crate::swarm::Options;
 use crate::trace::{Event, Trace};
 use crate::turmoil_host::{MAIN_PORT, NodeClock, simulated_time};
+use kevy_proto::resp::ReplyDecoder;
 use kevy_proto::rng::Rng;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -67,6 +68,7 @@ pub struct Client {
     outgoing: mpsc::UnboundedSender<Vec<u8>>,
     writer: AbortHandle,
     incoming: OwnedReadHalf,
+    decoder: ReplyDecoder,
     /// Bytes that have come and are no whole reply yet.
     unread: Vec<u8>,
 }
@@ -95,6 +97,7 @@ impl Client {
             outgoing,
             writer,
             incoming,
+            decoder: ReplyDecoder::new(),
             unread: Vec::new(),
         })
     }
@@ -153,7 +156,9 @@ impl Client {
 
     async fn read_reply(&mut self) -> Result<Reply, Failure> {
         loop {
-            if let Some((reply, length)) = decode(&self.unread).map_err(Failure::Malformed)? {
+            let decoded = self.decoder.decode(&self.unread);
+            let decoded = decoded.map_err(|error| Failure::Malformed(error.to_string()))?;
+            if let Some((reply, length)) = decoded {
                 self.unread.drain(..length);
                 return Ok(reply);
             }

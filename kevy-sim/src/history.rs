@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 /// One request and what is known of its outcome.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     /// The client.
     pub client: u32,
@@ -24,7 +24,7 @@ pub struct Operation {
 }
 
 /// What a client was told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The reply.
     pub reply: Reply,

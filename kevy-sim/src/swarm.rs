@@ -66,9 +66,10 @@ impl Options {
         let latency_min = pick(&mut rng, &[0, 0, 1, 2]);
         let latency_max = latency_min + pick(&mut rng, &[0, 1, 4, 12]);
         let faulty = !seed.is_multiple_of(3);
+        let workload = workload.unwrap_or(drawn);
         Self {
             seed,
-            workload: workload.unwrap_or(drawn),
+            workload,
             shards,
             accept_shards: 1 + rng.below(u64::from(shards)) as u16,
             clients: 2 + rng.below(5) as u32,
@@ -83,18 +84,21 @@ impl Options {
             yields: pick(&mut rng, &[0, 1, 4]),
             drift_ppm: drift_ppm(&mut rng, faulty),
             unix_offset_millis: rng.below(2_000_000) as i64 - 1_000_000,
-            faults: Faults::draw(&mut rng, faulty),
+            faults: Faults::draw(&mut rng, faulty, workload),
         }
     }
 }
 
 impl Faults {
-    fn draw(rng: &mut Rng, faulty: bool) -> Self {
-        let drawn = Self {
+    fn draw(rng: &mut Rng, faulty: bool, workload: Workload) -> Self {
+        let mut drawn = Self {
             vanish_permille: pick(rng, &[0, 20, 100, 250]),
             pause_permille: pick(rng, &[0, 1, 10]),
             pause_max: Duration::from_millis(pick(rng, &[5, 50, 300])),
         };
+        if workload == Workload::Vanish {
+            drawn.vanish_permille = 400;
+        }
         if faulty { drawn } else { Self::default() }
     }
 

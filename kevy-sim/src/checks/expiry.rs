@@ -69,7 +69,7 @@ fn read(
         (key.confirmed < operation.invoked).then_some(key)
     };
     match (operation.name(), &outcome.reply) {
-        ("SET", reply) if *reply != Reply::ok() => Err("not set".to_owned()),
+        ("SET", reply) if *reply != Reply::OK => Err("not set".to_owned()),
         ("GET", reply) => confirmed(1).map_or(Ok(()), |key| presence(key, reply, &span)),
         ("MGET", Reply::Array(elements)) => {
             for (index, element) in elements.iter().enumerate() {
@@ -128,20 +128,21 @@ fn time_left(key: &Dated, left: i64, span: &Span) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::checks::examples::{operation, strings};
+    use crate::reply::bulk;
     use crate::turmoil_host::UNIX_START_MILLIS;
 
     /// Sets `a` and `b` with a deadline at 100 ms of simulated time, then reads.
     fn is_fine(moments: (u64, u64), text: &str, reply: Reply) -> bool {
         let deadline = UNIX_START_MILLIS + 100;
-        let set = |key| operation(1, (1, 2), &format!("SET {key} v PXAT {deadline}"), Reply::ok());
+        let set = |key| operation(1, (1, 2), &format!("SET {key} v PXAT {deadline}"), Reply::OK);
         let history = [set("a"), set("b"), operation(2, moments, text, reply)];
         check(&history, &NodeClock::new(0, 0)).is_ok()
     }
 
     #[test]
     fn a_key_that_lives_too_long_is_found() {
-        assert!(is_fine((99, 101), "GET a", Reply::bulk("v")));
-        assert!(!is_fine((100, 101), "GET a", Reply::bulk("v")));
+        assert!(is_fine((99, 101), "GET a", bulk("v")));
+        assert!(!is_fine((100, 101), "GET a", bulk("v")));
         assert!(!is_fine((100, 101), "MGET a b", strings(&["v", "v"])));
     }
 
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn shards_that_look_at_different_moments_are_found() {
-        let mixed = Reply::Array(vec![Reply::bulk("v"), Reply::Null]);
+        let mixed = Reply::Array(vec![bulk("v"), Reply::Null]);
         assert!(!is_fine((98, 102), "MGET a b", mixed));
     }
 

@@ -41,7 +41,7 @@ pub(crate) mod examples {
     //! Histories written by hand.
 
     use crate::history::{Operation, Outcome};
-    use crate::reply::{Reply, request};
+    use crate::reply::{Reply, bulk, request};
     use std::time::Duration;
 
     /// An operation of `session` with its place among all moments; simulated time in milliseconds is the same number.
@@ -76,6 +76,6 @@ pub(crate) mod examples {
 
     /// An array of strings.
     pub(crate) fn strings(texts: &[&str]) -> Reply {
-        Reply::Array(texts.iter().map(Reply::bulk).collect())
+        Reply::Array(texts.iter().map(bulk).collect())
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Violation;
 use crate::history::Operation;
-use crate::reply::Reply;
+use crate::reply::{Reply, bulk, error};
 use std::collections::BTreeMap;
 
 type Keys = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -34,10 +34,10 @@ pub fn check(operations: &[Operation]) -> Result<(), Violation> {
 fn apply(keys: &mut Keys, operation: &Operation) -> Reply {
     let args = &operation.request;
     match operation.name() {
-        "PING" | "ECHO" => Reply::bulk(&args[1]),
+        "PING" | "ECHO" => bulk(&args[1]),
         "SET" => {
             keys.insert(args[1].clone(), args[2].clone());
-            Reply::ok()
+            Reply::OK
         }
         "GET" => get(keys, &args[1]),
         "INCR" => increment(keys, &args[1]),
@@ -59,7 +59,7 @@ fn apply(keys: &mut Keys, operation: &Operation) -> Reply {
             for pair in args[1..].chunks_exact(2) {
                 keys.insert(pair[0].clone(), pair[1].clone());
             }
-            Reply::ok()
+            Reply::OK
         }
         "MGET" => Reply::Array(args[1..].iter().map(|key| get(keys, key)).collect()),
         other => unknown_command(other, &args[1..]),
@@ -67,7 +67,7 @@ fn apply(keys: &mut Keys, operation: &Operation) -> Reply {
 }
 
 fn get(keys: &Keys, key: &[u8]) -> Reply {
-    keys.get(key).map_or(Reply::Null, Reply::bulk)
+    keys.get(key).map_or(Reply::Null, bulk)
 }
 
 fn increment(keys: &mut Keys, key: &[u8]) -> Reply {
@@ -76,7 +76,7 @@ fn increment(keys: &mut Keys, key: &[u8]) -> Reply {
         .ok()
         .and_then(|text| text.parse().ok());
     let Some(sum) = number.and_then(|number| number.checked_add(1)) else {
-        return Reply::Error(b"ERR value is not an integer or out of range".to_vec());
+        return error("ERR value is not an integer or out of range");
     };
     keys.insert(key.to_vec(), sum.to_string().into_bytes());
     Reply::Integer(sum)
@@ -92,7 +92,7 @@ fn unknown_command(name: &str, args: &[Vec<u8>]) -> Reply {
     while text.ends_with(b" ") && args.is_empty() {
         text.pop();
     }
-    Reply::Error(text)
+    error(text)
 }
 
 #[cfg(test)]
@@ -103,15 +103,15 @@ mod tests {
     #[test]
     fn what_a_client_alone_must_be_told_passes() {
         let history = [
-            operation(1, (1, 9), "SET a 1", Reply::ok()),
+            operation(1, (1, 9), "SET a 1", Reply::OK),
             operation(1, (2, 10), "INCR a", Reply::Integer(2)),
             operation(2, (3, 8), "GET a", Reply::Null),
             operation(1, (4, 11), "MGET a b", {
-                Reply::Array(vec![Reply::bulk("2"), Reply::Null])
+                Reply::Array(vec![bulk("2"), Reply::Null])
             }),
             operation(1, (5, 12), "APPEND a x", Reply::Integer(2)),
             operation(1, (6, 13), "INCR a", {
-                Reply::Error(b"ERR value is not an integer or out of range".to_vec())
+                error("ERR value is not an integer or out of range")
             }),
             unknown(1, 7, "DEL a"),
         ];
@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn swapped_replies_are_found() {
         let history = [
-            operation(1, (1, 9), "PING x", Reply::bulk("y")),
-            operation(1, (2, 10), "PING y", Reply::bulk("x")),
+            operation(1, (1, 9), "PING x", bulk("y")),
+            operation(1, (2, 10), "PING y", bulk("x")),
         ];
         assert!(check(&history).is_err());
     }
@@ -130,9 +130,9 @@ mod tests {
     #[test]
     fn a_write_that_overtook_a_read_is_found() {
         let history = [
-            operation(1, (1, 9), "SET a 1", Reply::ok()),
-            operation(1, (2, 10), "GET a", Reply::bulk("2")),
-            operation(1, (3, 11), "SET a 2", Reply::ok()),
+            operation(1, (1, 9), "SET a 1", Reply::OK),
+            operation(1, (2, 10), "GET a", bulk("2")),
+            operation(1, (3, 11), "SET a 2", Reply::OK),
         ];
         assert!(check(&history).is_err());
     }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn elements_in_the_wrong_places_are_found() {
         let history = [
-            operation(1, (1, 9), "MSET a 1 b 2", Reply::ok()),
+            operation(1, (1, 9), "MSET a 1 b 2", Reply::OK),
             operation(1, (2, 10), "MGET a b", strings(&["2", "1"])),
         ];
         assert!(check(&history).is_err());

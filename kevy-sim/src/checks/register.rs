@@ -6,7 +6,7 @@
 use super::Violation;
 use super::linearizable::{self, Model, Timed, Verdict};
 use crate::history::Operation;
-use crate::reply::Reply;
+use crate::reply::{Reply, number};
 use std::collections::BTreeMap;
 
 /// How many lines of a history a violation shows.
@@ -156,7 +156,7 @@ fn keys(operation: &Operation) -> usize {
 
 fn observed(what: What, width: i64, reply: &Reply) -> Result<Observed, String> {
     match (what, reply) {
-        (What::Set(_), reply) if *reply == Reply::ok() => Ok(Observed::Done),
+        (What::Set(_), reply) if *reply == Reply::OK => Ok(Observed::Done),
         (What::Get, Reply::Array(elements)) => one_of_all(elements).and_then(value),
         (What::Get | What::Swap(_), reply) => value(reply),
         (What::Exists | What::Delete, Reply::Integer(0)) => Ok(Observed::Number(0)),
@@ -183,7 +183,7 @@ fn value(reply: &Reply) -> Result<Observed, String> {
     match reply {
         Reply::Null => Ok(Observed::Value(None)),
         reply => {
-            let number = reply.number().ok_or("an unexpected reply")?;
+            let number = number(reply).ok_or("an unexpected reply")?;
             Ok(Observed::Value(Some(number)))
         }
     }
@@ -193,6 +193,7 @@ fn value(reply: &Reply) -> Result<Observed, String> {
 mod tests {
     use super::*;
     use crate::checks::examples::{operation, strings, unknown};
+    use crate::reply::bulk;
 
     fn check_name(history: &[Operation]) -> Option<&'static str> {
         check(history).err().map(|violation| violation.check)
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn groups_that_change_as_one_pass() {
         let history = [
-            operation(1, (1, 10), "MSET p:a 1 p:b 1", Reply::ok()),
+            operation(1, (1, 10), "MSET p:a 1 p:b 1", Reply::OK),
             operation(2, (2, 3), "MGET p:a p:b", {
                 Reply::Array(vec![Reply::Null, Reply::Null])
             }),
@@ -217,8 +218,8 @@ mod tests {
     #[test]
     fn a_mixture_is_found() {
         let history = [
-            operation(1, (1, 2), "MSET p:a 1 p:b 1", Reply::ok()),
-            operation(1, (3, 9), "MSET p:a 2 p:b 2", Reply::ok()),
+            operation(1, (1, 2), "MSET p:a 1 p:b 1", Reply::OK),
+            operation(1, (3, 9), "MSET p:a 2 p:b 2", Reply::OK),
             operation(2, (4, 5), "MGET p:a p:b", strings(&["2", "1"])),
         ];
         assert_eq!(check_name(&history), Some("atomicity"));
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn half_a_deletion_is_found() {
         let history = [
-            operation(1, (1, 2), "MSET p:a 1 p:b 1", Reply::ok()),
+            operation(1, (1, 2), "MSET p:a 1 p:b 1", Reply::OK),
             operation(2, (4, 5), "DEL p:a p:b", Reply::Integer(1)),
         ];
         assert_eq!(check_name(&history), Some("atomicity"));
@@ -236,10 +237,10 @@ mod tests {
     #[test]
     fn a_read_that_goes_back_is_found() {
         let history = [
-            operation(1, (1, 2), "SET r 1", Reply::ok()),
-            operation(1, (3, 9), "SET r 2", Reply::ok()),
-            operation(2, (4, 5), "GET r", Reply::bulk("2")),
-            operation(2, (6, 7), "GET r", Reply::bulk("1")),
+            operation(1, (1, 2), "SET r 1", Reply::OK),
+            operation(1, (3, 9), "SET r 2", Reply::OK),
+            operation(2, (4, 5), "GET r", bulk("2")),
+            operation(2, (6, 7), "GET r", bulk("1")),
         ];
         assert_eq!(check_name(&history), Some("linearizability"));
     }

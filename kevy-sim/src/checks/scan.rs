@@ -3,7 +3,7 @@
 
 use super::Violation;
 use crate::history::Operation;
-use crate::reply::Reply;
+use crate::reply::{Reply, elements};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The first characters of keys that come and go while others scan.
@@ -44,16 +44,11 @@ pub fn check(operations: &[Operation], stable: &BTreeSet<String>) -> Result<(), 
 
 /// The cursor and the keys of one reply.
 pub fn page(reply: &Reply) -> Option<(String, Vec<String>)> {
-    let [Reply::Bulk(cursor), Reply::Array(keys)] = reply.elements()? else {
+    let [Reply::Bulk(cursor), Reply::Array(keys)] = elements(reply)? else {
         return None;
     };
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-    let keys = keys.iter().map(|key| match key {
-        Reply::Bulk(key) => text(key),
-        Reply::Simple(_) | Reply::Error(_) | Reply::Integer(_) | Reply::Null | Reply::Array(_) => {
-            None
-        }
-    });
+    let keys = keys.iter().map(|key| text(key.as_bytes()?));
     Some((text(cursor)?, keys.collect::<Option<Vec<_>>>()?))
 }
 
@@ -61,9 +56,10 @@ pub fn page(reply: &Reply) -> Option<(String, Vec<String>)> {
 mod tests {
     use super::*;
     use crate::checks::examples::{operation, strings};
+    use crate::reply::bulk;
 
     fn scan(from: &str, moments: (u64, u64), to: &str, keys: &[&str]) -> Operation {
-        let reply = Reply::Array(vec![Reply::bulk(to), strings(keys)]);
+        let reply = Reply::Array(vec![bulk(to), strings(keys)]);
         operation(1, moments, &format!("SCAN {from}"), reply)
     }
 

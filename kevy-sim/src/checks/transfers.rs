@@ -3,6 +3,7 @@
 
 use super::Violation;
 use crate::history::Operation;
+use crate::reply::{elements, number};
 
 /// Checks that every `MGET` shows accounts that add up to `total`.
 ///
@@ -14,9 +15,7 @@ pub fn check(operations: &[Operation], total: i64) -> Result<(), Violation> {
         let Some(reply) = reply.filter(|_| name == "MGET") else {
             continue;
         };
-        let numbers = reply
-            .elements()
-            .and_then(|all| all.iter().map(|reply| reply.number()).sum::<Option<i64>>());
+        let numbers = elements(reply).and_then(|all| all.iter().map(number).sum::<Option<i64>>());
         if numbers != Some(total) {
             let what = format!("{}: not {total}", operation.describe());
             return Err(Violation::new("constant sum", what));

@@ -23,6 +23,18 @@ pub enum Sabotage {
     LostReplies,
 }
 
+impl Sabotage {
+    /// The sabotage of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "unordered" => Some(Self::Unordered),
+            "lost-releases" => Some(Self::LostReleases),
+            "lost-replies" => Some(Self::LostReplies),
+            _ => None,
+        }
+    }
+}
+
 /// The queues between all shards.
 #[derive(Debug)]
 pub(crate) struct Queues {
@@ -182,7 +194,9 @@ impl Inner {
             | Message::Granted(..)
             | Message::Ran(..)
             | Message::Ask(..)
-            | Message::Told(..) => {}
+            | Message::Told(..)
+            | Message::ShutDown
+            | Message::Goodbye => {}
         }
     }
 }
@@ -201,6 +215,8 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Release(_) => "release",
         Message::Ask(..) => "ask",
         Message::Told(..) => "told",
+        Message::ShutDown => "shut-down",
+        Message::Goodbye => "goodbye",
     }
 }
 
