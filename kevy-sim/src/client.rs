@@ -251,7 +251,10 @@ impl Player {
     ///
     /// # Errors
     /// Any [`Failure`].
-    pub async fn batch(&mut self, mut requests: Vec<Request>) -> Result<Option<Vec<Reply>>, Failure> {
+    pub async fn batch(
+        &mut self,
+        mut requests: Vec<Request>,
+    ) -> Result<Option<Vec<Reply>>, Failure> {
         sleep(Duration::from_millis(self.rng.below(PAUSE_MAX_MILLIS + 1))).await;
         let mut client = match self.client.take() {
             Some(client) => client,

@@ -277,10 +277,15 @@ impl Auditor {
     async fn audit(&mut self) -> Result<(), Violation> {
         let failed = |failure| liveness("audit", &failure);
         let mut client = self.connect().await.map_err(failed)?;
-        wait_for(&mut client, &["INFO", "clients"], "leaked connections", |reply| {
-            let text = reply.as_bytes().map(|bytes| String::from_utf8_lossy(bytes));
-            text.is_some_and(|text| text.lines().any(|line| line == "connected_clients:1"))
-        })
+        wait_for(
+            &mut client,
+            &["INFO", "clients"],
+            "leaked connections",
+            |reply| {
+                let text = reply.as_bytes().map(|bytes| String::from_utf8_lossy(bytes));
+                text.is_some_and(|text| text.lines().any(|line| line == "connected_clients:1"))
+            },
+        )
         .await?;
         if self.context.options.workload == Workload::Expiry {
             let is_empty = |reply: &Reply| *reply == Reply::Integer(0);

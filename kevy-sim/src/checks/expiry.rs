@@ -134,7 +134,14 @@ mod tests {
     /// Sets `a` and `b` with a deadline at 100 ms of simulated time, then reads.
     fn is_fine(moments: (u64, u64), text: &str, reply: Reply) -> bool {
         let deadline = UNIX_START_MILLIS + 100;
-        let set = |key| operation(1, (1, 2), &format!("SET {key} v PXAT {deadline}"), Reply::OK);
+        let set = |key| {
+            operation(
+                1,
+                (1, 2),
+                &format!("SET {key} v PXAT {deadline}"),
+                Reply::OK,
+            )
+        };
         let history = [set("a"), set("b"), operation(2, moments, text, reply)];
         check(&history, &NodeClock::new(0, 0)).is_ok()
     }

@@ -19,9 +19,8 @@ pub fn check(operations: &[Operation], stable: &BTreeSet<String>) -> Result<(), 
         let Some(reply) = operation.reply() else {
             continue;
         };
-        let wrong = |what: String| {
-            Violation::new("scan", format!("{}: {what}", operation.describe()))
-        };
+        let wrong =
+            |what: String| Violation::new("scan", format!("{}: {what}", operation.describe()));
         let (cursor, keys) = page(reply).ok_or_else(|| wrong("no page".to_owned()))?;
         let seen = iterations.entry(operation.session).or_default();
         if operation.text(1) == "0" {

@@ -33,10 +33,7 @@ async fn accept_at(process: &Rc<Process>, port: u16, door: Door) -> io::Result<(
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await?;
     let rng = Rng::from_seed(process.options.seed ^ u64::from(port) << 40);
     let acceptor = spawn_local(accept(Rc::clone(process), listener, door, rng));
-    process
-        .acceptors
-        .borrow_mut()
-        .push(acceptor.abort_handle());
+    process.acceptors.borrow_mut().push(acceptor.abort_handle());
     Ok(())
 }
 

@@ -17,7 +17,9 @@ pub(super) async fn play(mut player: Player) -> Result<(), Failure> {
         let keys: [String; KEYS] = std::array::from_fn(|part| format!("{name}.{part}"));
         let deadline = now_millis(&player) + player.rng.below(DEADLINE_MAX_MILLIS) as i64;
         let text = deadline.to_string();
-        let sets = keys.iter().map(|key| request(["SET", key, "v", "PXAT", &text]));
+        let sets = keys
+            .iter()
+            .map(|key| request(["SET", key, "v", "PXAT", &text]));
         player.batch(sets.collect()).await?;
         while now_millis(&player) < deadline + LOOKED_AT_AFTER_MILLIS {
             let look = look(&mut player, &keys);

@@ -13,11 +13,15 @@ const CHURN_KEYS: u64 = 500;
 const CALLS_MAX: u32 = 2000;
 
 pub(super) fn stable_keys() -> BTreeSet<String> {
-    (0..STABLE_KEYS).map(|key| format!("stable:{key}")).collect()
+    (0..STABLE_KEYS)
+        .map(|key| format!("stable:{key}"))
+        .collect()
 }
 
 pub(super) async fn prepare(client: &mut Client) -> Result<(), Failure> {
-    let pairs = stable_keys().into_iter().flat_map(|key| [key, "v".to_owned()]);
+    let pairs = stable_keys()
+        .into_iter()
+        .flat_map(|key| [key, "v".to_owned()]);
     let args = ["MSET".to_owned()].into_iter().chain(pairs);
     client.call(request(args)).await?;
     Ok(())
