@@ -158,7 +158,13 @@ impl CommandTable {
         let (Some(given), false) = (args.get(1), container.subcommands.is_empty()) else {
             return Ok(index);
         };
-        let matches = |number: &&usize| self.all[**number].handler.name().as_bytes().eq_ignore_ascii_case(given);
+        let matches = |number: &&usize| {
+            self.all[**number]
+                .handler
+                .name()
+                .as_bytes()
+                .eq_ignore_ascii_case(given)
+        };
         container
             .subcommands
             .iter()

@@ -134,7 +134,7 @@ impl Shard {
         match run(self, session, args, &mut reply) {
             Ok(Outcome::Replied) => Self::finish_reply(session, reply),
             Ok(Outcome::Silent) => session.replies.push(BytesMut::new()),
-            Ok(Outcome::Ask(query, finish)) => self.begin_asking(session, query, finish),
+            Ok(Outcome::Ask(query, finish)) => self.begin_asking(session, &query, finish),
             Err(error) => {
                 reply.clear();
                 self.reply_error(session, &error);

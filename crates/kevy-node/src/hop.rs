@@ -12,7 +12,7 @@ use kevy_proto::ids::ShardId;
 use kevy_proto::resp::Args;
 
 /// How many argument bytes a batch collects before it travels, so that one large pipeline does not become one message.
-pub const BATCH_BYTES: usize = 256 * 1024;
+pub(crate) const BATCH_BYTES: usize = 256 * 1024;
 
 impl Shard {
     /// Lets `command` run on `shard`; the session's replies keep a place for its reply.

@@ -89,7 +89,10 @@ impl ClientFilter {
             b"normal" => {}
             b"master" | b"replica" | b"slave" | b"pubsub" => self.none = true,
             _ => {
-                let error = format!("ERR Unknown client type '{}'", String::from_utf8_lossy(name));
+                let error = format!(
+                    "ERR Unknown client type '{}'",
+                    String::from_utf8_lossy(name)
+                );
                 return Err(ErrorReply::Other(error.into()));
             }
         }
@@ -99,8 +102,14 @@ impl ClientFilter {
     fn suits(&self, session: &Session) -> bool {
         !self.none
             && (self.ids.is_empty() || self.ids.contains(&session.id.0))
-            && self.address.as_ref().is_none_or(|address| *address == session.peer.address)
-            && self.local_address.as_ref().is_none_or(|address| *address == session.peer.local_address)
+            && self
+                .address
+                .as_ref()
+                .is_none_or(|address| *address == session.peer.address)
+            && self
+                .local_address
+                .as_ref()
+                .is_none_or(|address| *address == session.peer.local_address)
             && self.except != Some(session.id)
     }
 }
@@ -112,7 +121,9 @@ pub struct Finish(Box<FinishFn>);
 
 impl Finish {
     /// Wraps the function.
-    pub fn new(finish: impl FnOnce(&mut Shard, Slot, Vec<Answer>, &mut Encoder<'_>) + 'static) -> Self {
+    pub fn new(
+        finish: impl FnOnce(&mut Shard, Slot, Vec<Answer>, &mut Encoder<'_>) + 'static,
+    ) -> Self {
         Self(Box::new(finish))
     }
 
@@ -122,7 +133,13 @@ impl Finish {
     }
 
     /// Calls the function.
-    pub fn call(self, shard: &mut Shard, slot: Slot, answers: Vec<Answer>, reply: &mut Encoder<'_>) {
+    pub fn call(
+        self,
+        shard: &mut Shard,
+        slot: Slot,
+        answers: Vec<Answer>,
+        reply: &mut Encoder<'_>,
+    ) {
         (self.0)(shard, slot, answers, reply);
     }
 }
@@ -155,21 +172,37 @@ impl Shard {
             Query::CountKeys(slot) => Answer::Count(self.keyspace.count_in_slot(slot)),
             Query::Keys(slot, limit) => {
                 let entries = self.keyspace.keys_in_slot(slot, limit);
-                Answer::Keys(entries.into_iter().map(|entry| entry.key().to_vec()).collect())
+                Answer::Keys(
+                    entries
+                        .into_iter()
+                        .map(|entry| entry.key().to_vec())
+                        .collect(),
+                )
             }
         };
         self.send(from, Message::Told(id, Box::new(answer)));
     }
 
     fn clients(&self, filter: &ClientFilter) -> Vec<(u64, String)> {
-        let sessions = self.sessions.iter().flatten().filter(|session| filter.suits(session));
-        sessions.map(|session| (session.id.0, self.client_line(session))).collect()
+        let sessions = self
+            .sessions
+            .iter()
+            .flatten()
+            .filter(|session| filter.suits(session));
+        sessions
+            .map(|session| (session.id.0, self.client_line(session)))
+            .collect()
     }
 
     /// Closes the sessions that suit, the asking one (which waits for the answer) only after its reply.
     fn kill(&mut self, filter: &ClientFilter) -> usize {
-        let victims: Vec<Slot> =
-            self.sessions.iter().flatten().filter(|session| filter.suits(session)).map(|session| session.slot).collect();
+        let victims: Vec<Slot> = self
+            .sessions
+            .iter()
+            .flatten()
+            .filter(|session| filter.suits(session))
+            .map(|session| session.slot)
+            .collect();
         for &slot in &victims {
             let asks = self.session(slot).is_some_and(Session::is_blocked);
             if asks {

@@ -61,7 +61,23 @@ fn by_keys(keys: Keys, args: Args<'_>, map: SlotMap, here: ShardId, door: Door) 
     match positions.as_slice() {
         [] => Route::One(here),
         [position] => one_key(args.at(*position), map, door),
+        _ if !is_whole(keys, args) => Route::One(here),
         _ => owners(&positions, args, map),
+    }
+}
+
+/// Whether every key has what belongs to it. If not (`MSET key value key`) the command must see all of its arguments: it
+/// refuses them, which a part of it might not.
+fn is_whole(keys: Keys, args: Args<'_>) -> bool {
+    match keys {
+        Keys::Range { first, last: -1, step } if step > 1 => {
+            args.len().saturating_sub(first.max(0) as usize).is_multiple_of(step as usize)
+        }
+        Keys::None
+        | Keys::Range { .. }
+        | Keys::Counted { .. }
+        | Keys::WithOption { .. }
+        | Keys::AfterOption { .. } => true,
     }
 }
 

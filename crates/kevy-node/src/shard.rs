@@ -106,6 +106,10 @@ pub struct Shard {
     pub(crate) local: VecDeque<Message>,
     /// For each shard, the requests of the session at work for it.
     pub(crate) batches: Vec<Option<Box<Batch>>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "batches travel boxed; unboxing them to wait would copy them"
+    )]
     pub(crate) spare_batches: Vec<Box<Batch>>,
     /// Batches and transactions of ours that other shards have not answered yet.
     pub(crate) unanswered: usize,
@@ -379,10 +383,9 @@ impl Shard {
             return false;
         };
         match session.state {
-            State::Open => true,
             State::Blocked => session.input_bytes() < BLOCKED_INPUT_BYTES,
-            // The end of the stream must still be noticed.
-            State::Draining => true,
+            // Of a draining session the end of the stream must still be noticed.
+            State::Open | State::Draining => true,
         }
     }
 
@@ -428,7 +431,7 @@ impl Shard {
             Message::Lock(lock) => self.lock(from, *lock),
             Message::Granted(id, entries) => self.lock_granted(id, from, entries),
             Message::Refused(id) => self.lock_refused(id, from),
-            Message::Run(part) => self.run_part(from, *part),
+            Message::Run(part) => self.run_part(from, &part),
             Message::Ran(id, partial) => self.part_ran(id, from, *partial),
             Message::Restore(id, entries) => self.restore(id, entries),
             Message::Release(id) => self.release(id),

@@ -71,8 +71,9 @@ impl Stats {
     pub fn sample(&mut self, now: Now) {
         let (since, before) = self.sampled;
         let elapsed = now.monotonic.saturating_since(since).as_millis() as u64;
-        if elapsed > 0 {
-            self.ops_per_second = self.commands_processed.saturating_sub(before) * 1000 / elapsed;
+        let requests = self.commands_processed.saturating_sub(before);
+        if let Some(rate) = (requests * 1000).checked_div(elapsed) {
+            self.ops_per_second = rate;
             self.sampled = (now.monotonic, self.commands_processed);
         }
     }
@@ -100,7 +101,7 @@ pub struct Summary {
     /// Estimated bytes of its keys and values.
     pub keyspace_bytes: usize,
     /// Average time to live of the keys with an expiry, in milliseconds.
-    pub average_ttl_ms: u64,
+    pub average_ttl_ms: i64,
     /// Changes since the start.
     pub changes: u64,
     /// Claims in the lock table.

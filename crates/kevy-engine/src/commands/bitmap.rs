@@ -2,11 +2,12 @@
 
 mod bits;
 
-use super::string::{clamped_range, is_raw, range};
+use super::string::{clamped_range, is_backwards, is_raw};
 use crate::keyspace::{Encoding, Expiry};
 use crate::{Command, Context, number};
 use alloc::vec::Vec;
 use bits::Operation;
+use core::ops::Range;
 use kevy_proto::command::{Flags, Keys, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 
@@ -165,17 +166,24 @@ fn bitcount(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     };
     let count = match args.len() {
         2 => bits::count_ones(bytes),
-        4 | 5 => {
-            let start = number::integer(args.at(2))?;
-            let end = number::integer(args.at(3))?;
-            let unit = parse_unit(args.get(4))?;
-            let range = range(start, end, bytes.len() * 8 / unit);
-            bits::count_range(bytes, range.start * unit..range.end * unit)
-        }
+        4 | 5 => bits::count_range(bytes, counted_range(args, bytes.len())?),
         _ => return Err(ErrorReply::Syntax),
     };
     ctx.reply.integer(count as i64);
     Ok(())
+}
+
+/// The positions that the arguments of `BITCOUNT` name in a string of `length` bytes.
+fn counted_range(args: Args<'_>, length: usize) -> Result<Range<usize>, ErrorReply> {
+    let start = number::integer(args.at(2))?;
+    let end = number::integer(args.at(3))?;
+    if is_backwards(start, end) {
+        // Redis sees this before it looks at the unit.
+        return Ok(0..0);
+    }
+    let unit = parse_unit(args.get(4))?;
+    let range = clamped_range(start, end, length * 8 / unit);
+    Ok(range.start * unit..range.end * unit)
 }
 
 fn bitpos(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {

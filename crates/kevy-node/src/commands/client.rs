@@ -12,23 +12,109 @@ const PLAIN: Flags = ALWAYS.with(Flags::NOSCRIPT);
 const ADMIN: Flags = PLAIN.with(Flags::ADMIN);
 
 /// The commands of this family.
-pub const COMMANDS: &[NodeCommand] = &[NodeCommand {
+pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
     name: "client",
     since: "2.4.0",
     summary: "A container for client connection commands.",
     subcommands: &[
-        NodeCommand { name: "id", arity: 2, flags: PLAIN, summary: "Returns the unique client ID.", run: id, ..ROW },
-        NodeCommand { name: "info", arity: 2, flags: PLAIN, summary: "Describes this connection.", run: info, ..ROW },
-        NodeCommand { name: "list", arity: -2, flags: ADMIN, summary: "Lists open connections.", run: list, ..ROW },
-        NodeCommand { name: "kill", arity: -3, flags: ADMIN, summary: "Closes connections.", run: kill, ..ROW },
-        NodeCommand { name: "getname", arity: 2, flags: PLAIN, summary: "Returns the connection's name.", run: get_name, ..ROW },
-        NodeCommand { name: "setname", arity: 3, flags: PLAIN, summary: "Names the connection.", run: set_name_command, ..ROW },
-        NodeCommand { name: "setinfo", arity: 4, flags: PLAIN, since: "7.2.0", summary: "Names the client's library.", run: set_info, ..ROW },
-        NodeCommand { name: "reply", arity: 3, flags: PLAIN, summary: "Says whether replies are wanted.", run: reply_mode, ..ROW },
-        NodeCommand { name: "no-evict", arity: 3, flags: ADMIN, summary: "Keeps the client from being evicted.", run: no_evict, ..ROW },
-        NodeCommand { name: "no-touch", arity: 3, flags: PLAIN, since: "7.2.0", summary: "Keeps its reads from refreshing keys.", run: no_touch, ..ROW },
-        NodeCommand { name: "getredir", arity: 2, flags: PLAIN, summary: "Where tracking messages go: nowhere.", run: get_redirection, ..ROW },
-        NodeCommand { name: "help", arity: 2, flags: ALWAYS, summary: "Lists the subcommands.", run: help_client, ..ROW },
+        NodeCommand {
+            name: "id",
+            arity: 2,
+            flags: PLAIN,
+            summary: "Returns the unique client ID.",
+            run: id,
+            ..ROW
+        },
+        NodeCommand {
+            name: "info",
+            arity: 2,
+            flags: PLAIN,
+            summary: "Describes this connection.",
+            run: info,
+            ..ROW
+        },
+        NodeCommand {
+            name: "list",
+            arity: -2,
+            flags: ADMIN,
+            summary: "Lists open connections.",
+            run: list,
+            ..ROW
+        },
+        NodeCommand {
+            name: "kill",
+            arity: -3,
+            flags: ADMIN,
+            summary: "Closes connections.",
+            run: kill,
+            ..ROW
+        },
+        NodeCommand {
+            name: "getname",
+            arity: 2,
+            flags: PLAIN,
+            summary: "Returns the connection's name.",
+            run: get_name,
+            ..ROW
+        },
+        NodeCommand {
+            name: "setname",
+            arity: 3,
+            flags: PLAIN,
+            summary: "Names the connection.",
+            run: set_name_command,
+            ..ROW
+        },
+        NodeCommand {
+            name: "setinfo",
+            arity: 4,
+            flags: PLAIN,
+            since: "7.2.0",
+            summary: "Names the client's library.",
+            run: set_info,
+            ..ROW
+        },
+        NodeCommand {
+            name: "reply",
+            arity: 3,
+            flags: PLAIN,
+            summary: "Says whether replies are wanted.",
+            run: reply_mode,
+            ..ROW
+        },
+        NodeCommand {
+            name: "no-evict",
+            arity: 3,
+            flags: ADMIN,
+            summary: "Keeps the client from being evicted.",
+            run: no_evict,
+            ..ROW
+        },
+        NodeCommand {
+            name: "no-touch",
+            arity: 3,
+            flags: PLAIN,
+            since: "7.2.0",
+            summary: "Keeps its reads from refreshing keys.",
+            run: no_touch,
+            ..ROW
+        },
+        NodeCommand {
+            name: "getredir",
+            arity: 2,
+            flags: PLAIN,
+            summary: "Where tracking messages go: nowhere.",
+            run: get_redirection,
+            ..ROW
+        },
+        NodeCommand {
+            name: "help",
+            arity: 2,
+            flags: ALWAYS,
+            summary: "Lists the subcommands.",
+            run: help_client,
+            ..ROW
+        },
     ],
     ..ROW
 }];
@@ -63,11 +149,16 @@ fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Ans
             .into_iter()
             .flat_map(|answer| match answer {
                 Answer::Clients(clients) => clients,
-                Answer::Summary(_) | Answer::Count(_) | Answer::Keys(_) | Answer::Done => Vec::new(),
+                Answer::Summary(_) | Answer::Count(_) | Answer::Keys(_) | Answer::Done => {
+                    Vec::new()
+                }
             })
             .collect();
         clients.sort_unstable();
-        let lines: String = clients.into_iter().flat_map(|(_, line)| [line, "\n".to_owned()]).collect();
+        let lines: String = clients
+            .into_iter()
+            .flat_map(|(_, line)| [line, "\n".to_owned()])
+            .collect();
         reply.verbatim(b"txt", lines.as_bytes());
     });
     Ok(Outcome::Ask(Query::Clients(filter), finish))
@@ -76,7 +167,10 @@ fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Ans
 /// `CLIENT KILL addr`, or `CLIENT KILL <option> <value> ...`.
 fn kill(_: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
     let old_form = args.len() == 3;
-    let mut filter = ClientFilter { except: Some(session.id), ..ClientFilter::default() };
+    let mut filter = ClientFilter {
+        except: Some(session.id),
+        ..ClientFilter::default()
+    };
     if old_form {
         filter.address = Some(text(args.at(2)).to_owned());
         filter.except = None;
@@ -107,7 +201,8 @@ fn kill_option(
 ) -> Result<(), ErrorReply> {
     if is(option, "id") {
         let id = integer(value).ok().filter(|id| *id > 0);
-        filter.ids = vec![id.ok_or(ErrorReply::text("ERR client-id should be greater than 0"))? as u64];
+        filter.ids =
+            vec![id.ok_or(ErrorReply::text("ERR client-id should be greater than 0"))? as u64];
     } else if is(option, "addr") {
         filter.address = Some(text(value).to_owned());
     } else if is(option, "laddr") {
@@ -116,7 +211,9 @@ fn kill_option(
         filter.set_type(value)?;
     } else if is(option, "user") {
         if !is(value, "default") {
-            return Err(ErrorReply::Other(format!("ERR No such user '{}'", text(value)).into()));
+            return Err(ErrorReply::Other(
+                format!("ERR No such user '{}'", text(value)).into(),
+            ));
         }
     } else if is(option, "skipme") {
         filter.except = match (is(value, "yes"), is(value, "no")) {
@@ -136,7 +233,12 @@ fn get_name(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut Bytes
     Ok(Outcome::Replied)
 }
 
-fn set_name_command(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn set_name_command(
+    _: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     set_name(session, args.at(2))?;
     ok(session, reply)
 }
@@ -144,7 +246,9 @@ fn set_name_command(_: &mut Shard, session: &mut Session, args: Args<'_>, reply:
 /// Names the connection, for `CLIENT SETNAME` and `HELLO .. SETNAME`.
 pub(super) fn set_name(session: &mut Session, name: &[u8]) -> Result<(), ErrorReply> {
     if !is_printable(name) {
-        return Err(ErrorReply::text("ERR Client names cannot contain spaces, newlines or special characters."));
+        return Err(ErrorReply::text(
+            "ERR Client names cannot contain spaces, newlines or special characters.",
+        ));
     }
     session.client.name = name.to_vec();
     Ok(())
@@ -154,14 +258,21 @@ fn is_printable(name: &[u8]) -> bool {
     name.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
-fn set_info(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn set_info(
+    _: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     let (attribute, value) = (args.at(2), args.at(3));
     let place = if is(attribute, "lib-name") {
         &mut session.client.library_name
     } else if is(attribute, "lib-ver") {
         &mut session.client.library_version
     } else {
-        return Err(ErrorReply::Other(format!("ERR Unrecognized option '{}'", text(attribute)).into()));
+        return Err(ErrorReply::Other(
+            format!("ERR Unrecognized option '{}'", text(attribute)).into(),
+        ));
     };
     if !is_printable(value) {
         let name = text(attribute);
@@ -172,13 +283,19 @@ fn set_info(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut By
     ok(session, reply)
 }
 
-fn reply_mode(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn reply_mode(
+    _: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     let mode = args.at(2);
     if is(mode, "on") {
         session.client.reply_mode = ReplyMode::On;
         return ok(session, reply);
     }
-    session.client.reply_mode = match (is(mode, "off"), is(mode, "skip"), session.client.reply_mode) {
+    session.client.reply_mode = match (is(mode, "off"), is(mode, "skip"), session.client.reply_mode)
+    {
         (true, ..) | (_, true, ReplyMode::Off) => ReplyMode::Off,
         (_, true, _) => ReplyMode::SkipNext,
         _ => return Err(ErrorReply::Syntax),
@@ -194,22 +311,42 @@ fn on_or_off(arg: &[u8]) -> Result<bool, ErrorReply> {
     }
 }
 
-fn no_evict(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn no_evict(
+    _: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     session.client.no_evict = on_or_off(args.at(2))?;
     ok(session, reply)
 }
 
-fn no_touch(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn no_touch(
+    _: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     session.client.no_touch = on_or_off(args.at(2))?;
     ok(session, reply)
 }
 
-fn get_redirection(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn get_redirection(
+    _: &mut Shard,
+    session: &mut Session,
+    _: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     Encoder::new(reply, session.client.version).integer(-1);
     Ok(Outcome::Replied)
 }
 
-fn help_client(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn help_client(
+    _: &mut Shard,
+    session: &mut Session,
+    _: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     help(
         session,
         reply,

@@ -9,8 +9,16 @@ impl Shard {
     /// The line of one session, without its line end (<https://redis.io/docs/latest/commands/client-list/>).
     pub(crate) fn client_line(&self, session: &Session) -> String {
         let client = &session.client;
-        let age = self.now.monotonic.saturating_since(client.since.monotonic).as_secs();
-        let idle = self.now.monotonic.saturating_since(client.last_request).as_secs();
+        let age = self
+            .now
+            .monotonic
+            .saturating_since(client.since.monotonic)
+            .as_secs();
+        let idle = self
+            .now
+            .monotonic
+            .saturating_since(client.last_request)
+            .as_secs();
         let output = session.replies.len_bytes();
         let input = session.input_bytes();
         let mut line = format!(
@@ -30,7 +38,11 @@ impl Shard {
             session.replies.outstanding(),
             input + output + size_of::<Session>(),
             client.last_command,
-            if client.version == RespVersion::V3 { 3 } else { 2 },
+            if client.version == RespVersion::V3 {
+                3
+            } else {
+                2
+            },
             String::from_utf8_lossy(&client.library_name),
             String::from_utf8_lossy(&client.library_version),
         );

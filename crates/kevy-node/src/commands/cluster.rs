@@ -16,17 +16,40 @@ const STALE: Flags = Flags::STALE;
 const ADMIN: Flags = Flags::STALE.with(Flags::ADMIN);
 const CHANGES: Flags = ADMIN.with(Flags::NO_ASYNC_LOADING);
 
-const fn sub(name: &'static str, arity: i32, run: super::Run, summary: &'static str) -> NodeCommand {
-    NodeCommand { name, arity, flags: STALE, group: "cluster", since: "3.0.0", summary, run, ..ROW }
+const fn sub(
+    name: &'static str,
+    arity: i32,
+    run: super::Run,
+    summary: &'static str,
+) -> NodeCommand {
+    NodeCommand {
+        name,
+        arity,
+        flags: STALE,
+        group: "cluster",
+        since: "3.0.0",
+        summary,
+        run,
+        ..ROW
+    }
 }
 
 const fn refused(name: &'static str, arity: i32, flags: Flags) -> NodeCommand {
     let summary = "Refused: the shards of a process are its cluster, by design.";
-    NodeCommand { name, arity, flags, group: "cluster", since: "3.0.0", summary, run: fixed_by_design, ..ROW }
+    NodeCommand {
+        name,
+        arity,
+        flags,
+        group: "cluster",
+        since: "3.0.0",
+        summary,
+        run: fixed_by_design,
+        ..ROW
+    }
 }
 
 /// The commands of this family.
-pub const COMMANDS: &[NodeCommand] = &[
+pub(super) const COMMANDS: &[NodeCommand] = &[
     NodeCommand {
         name: "cluster",
         group: "cluster",
@@ -68,20 +91,77 @@ pub const COMMANDS: &[NodeCommand] = &[
 ];
 
 const SUBCOMMANDS: &[NodeCommand] = &[
-    sub("slots", 2, slots, "Returns the slot ranges and who serves them."),
-    sub("shards", 2, shards, "Returns the shards, their slots and nodes."),
+    sub(
+        "slots",
+        2,
+        slots,
+        "Returns the slot ranges and who serves them.",
+    ),
+    sub(
+        "shards",
+        2,
+        shards,
+        "Returns the shards, their slots and nodes.",
+    ),
     sub("nodes", 2, nodes, "Returns the nodes, a line each."),
     sub("info", 2, info, "Returns the state of the cluster."),
     sub("myid", 2, my_id, "Returns the id of this node."),
-    sub("myshardid", 2, my_shard_id, "Returns the id of this node's shard."),
-    sub("links", 2, links, "Returns the links to other nodes: none, they are threads."),
+    sub(
+        "myshardid",
+        2,
+        my_shard_id,
+        "Returns the id of this node's shard.",
+    ),
+    sub(
+        "links",
+        2,
+        links,
+        "Returns the links to other nodes: none, they are threads.",
+    ),
     sub("keyslot", 3, key_slot, "Returns the slot of a key."),
-    sub("countkeysinslot", 3, count_keys_in_slot, "Counts the keys of a slot."),
-    sub("getkeysinslot", 4, get_keys_in_slot, "Returns keys of a slot."),
-    NodeCommand { flags: ADMIN, ..sub("count-failure-reports", 3, count_failure_reports, "Always 0: threads of a process fail together.") },
-    NodeCommand { flags: ADMIN, ..sub("replicas", 3, replicas, "Returns the replicas of a node: none.") },
-    NodeCommand { flags: ADMIN, ..sub("slaves", 3, replicas, "Returns the replicas of a node: none.") },
-    NodeCommand { flags: ALWAYS, ..sub("help", 2, help_cluster, "Lists the subcommands.") },
+    sub(
+        "countkeysinslot",
+        3,
+        count_keys_in_slot,
+        "Counts the keys of a slot.",
+    ),
+    sub(
+        "getkeysinslot",
+        4,
+        get_keys_in_slot,
+        "Returns keys of a slot.",
+    ),
+    NodeCommand {
+        flags: ADMIN,
+        ..sub(
+            "count-failure-reports",
+            3,
+            count_failure_reports,
+            "Always 0: threads of a process fail together.",
+        )
+    },
+    NodeCommand {
+        flags: ADMIN,
+        ..sub(
+            "replicas",
+            3,
+            replicas,
+            "Returns the replicas of a node: none.",
+        )
+    },
+    NodeCommand {
+        flags: ADMIN,
+        ..sub(
+            "slaves",
+            3,
+            replicas,
+            "Returns the replicas of a node: none.",
+        )
+    },
+    NodeCommand {
+        flags: ALWAYS,
+        ..sub("help", 2, help_cluster, "Lists the subcommands.")
+    },
     refused("addslots", -3, CHANGES),
     refused("addslotsrange", -4, CHANGES),
     refused("bumpepoch", 2, CHANGES),
@@ -100,20 +180,37 @@ const SUBCOMMANDS: &[NodeCommand] = &[
 
 const DISABLED: ErrorReply = ErrorReply::text("ERR This instance has cluster support disabled");
 
-fn fixed_by_design(shard: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
+fn fixed_by_design(
+    shard: &mut Shard,
+    _: &mut Session,
+    args: Args<'_>,
+    _: &mut BytesMut,
+) -> Answered {
     shard.require_cluster()?;
     let name = text(args.at(1)).to_ascii_uppercase();
-    let error = format!("ERR CLUSTER {name} is not supported: the shards of this process are its cluster, and their slots are fixed");
+    let error = format!(
+        "ERR CLUSTER {name} is not supported: the shards of this process are its cluster, and their slots are fixed"
+    );
     Err(ErrorReply::Other(error.into()))
 }
 
-fn read_only(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn read_only(
+    shard: &mut Shard,
+    session: &mut Session,
+    _: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     shard.require_cluster()?;
     session.client.readonly = true;
     ok(session, reply)
 }
 
-fn read_write(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn read_write(
+    shard: &mut Shard,
+    session: &mut Session,
+    _: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     shard.require_cluster()?;
     session.client.readonly = false;
     ok(session, reply)
@@ -126,12 +223,20 @@ fn asking(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut Byt
 
 impl Shard {
     fn require_cluster(&self) -> Result<(), ErrorReply> {
-        if self.settings.cluster.enabled { Ok(()) } else { Err(DISABLED) }
+        if self.settings.cluster.enabled {
+            Ok(())
+        } else {
+            Err(DISABLED)
+        }
     }
 
     /// `cluster` or `standalone`, as `HELLO` and `INFO` say it.
     pub(crate) fn mode(&self) -> &'static str {
-        if self.settings.cluster.enabled { "cluster" } else { "standalone" }
+        if self.settings.cluster.enabled {
+            "cluster"
+        } else {
+            "standalone"
+        }
     }
 
     fn shard_ids(&self) -> impl Iterator<Item = ShardId> + use<> {
@@ -141,11 +246,17 @@ impl Shard {
 
 /// A node's id: 40 hex digits that only depend on the shard's number, so that a restart changes nothing for clients.
 pub(crate) fn node_id(shard: ShardId) -> String {
-    format!("{:040x}", 0x6b65_7679_0000_0000_0000_0000_u128 + u128::from(shard.0))
+    format!(
+        "{:040x}",
+        0x6b65_7679_0000_0000_0000_0000_u128 + u128::from(shard.0)
+    )
 }
 
 fn shard_id_text(shard: ShardId) -> String {
-    format!("{:040x}", 0x7368_6172_6400_0000_0000_0000_u128 + u128::from(shard.0))
+    format!(
+        "{:040x}",
+        0x7368_6172_6400_0000_0000_0000_u128 + u128::from(shard.0)
+    )
 }
 
 /// The shard whose node the client talks to: that of the port, or the one that accepted it.
@@ -251,7 +362,12 @@ fn my_id(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut Byte
     Ok(Outcome::Replied)
 }
 
-fn my_shard_id(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn my_shard_id(
+    shard: &mut Shard,
+    session: &mut Session,
+    _: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     shard.require_cluster()?;
     Encoder::new(reply, session.client.version).bulk(shard_id_text(own(shard, session)).as_bytes());
     Ok(Outcome::Replied)
@@ -263,28 +379,48 @@ fn links(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut Byte
     Ok(Outcome::Replied)
 }
 
-fn key_slot(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn key_slot(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     shard.require_cluster()?;
     Encoder::new(reply, session.client.version).integer(i64::from(slot_of(args.at(2))));
     Ok(Outcome::Replied)
 }
 
 fn slot_argument(arg: &[u8]) -> Result<u16, ErrorReply> {
-    let slot = u16::try_from(integer(arg).map_err(|_| ErrorReply::text("ERR Invalid or out of range slot"))?);
-    slot.ok().filter(|slot| *slot < SLOTS).ok_or(ErrorReply::text("ERR Invalid slot"))
+    let slot = u16::try_from(
+        integer(arg).map_err(|_| ErrorReply::text("ERR Invalid or out of range slot"))?,
+    );
+    slot.ok()
+        .filter(|slot| *slot < SLOTS)
+        .ok_or(ErrorReply::text("ERR Invalid slot"))
 }
 
-fn count_keys_in_slot(shard: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
+fn count_keys_in_slot(
+    shard: &mut Shard,
+    _: &mut Session,
+    args: Args<'_>,
+    _: &mut BytesMut,
+) -> Answered {
     shard.require_cluster()?;
     let slot = slot_argument(args.at(2))?;
     let finish = Finish::new(|_, _, answers, reply| reply.length(Answer::total(&answers)));
     Ok(Outcome::Ask(Query::CountKeys(slot), finish))
 }
 
-fn get_keys_in_slot(shard: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
+fn get_keys_in_slot(
+    shard: &mut Shard,
+    _: &mut Session,
+    args: Args<'_>,
+    _: &mut BytesMut,
+) -> Answered {
     shard.require_cluster()?;
     let slot = slot_argument(args.at(2))?;
-    let limit = usize::try_from(integer(args.at(3))?).map_err(|_| ErrorReply::text("ERR Invalid number of keys"))?;
+    let limit = usize::try_from(integer(args.at(3))?)
+        .map_err(|_| ErrorReply::text("ERR Invalid number of keys"))?;
     let finish = Finish::new(|_, _, answers, reply| {
         // Only the owner of the slot has any.
         let keys: Vec<Vec<u8>> = answers.into_iter().flat_map(Answer::keys).collect();
@@ -295,27 +431,47 @@ fn get_keys_in_slot(shard: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut 
 }
 
 fn known_node(shard: &Shard, id: &[u8]) -> Result<(), ErrorReply> {
-    if shard.shard_ids().any(|shard| node_id(shard).as_bytes() == id) {
+    if shard
+        .shard_ids()
+        .any(|shard| node_id(shard).as_bytes() == id)
+    {
         return Ok(());
     }
-    Err(ErrorReply::Other(format!("ERR Unknown node {}", text(id)).into()))
+    Err(ErrorReply::Other(
+        format!("ERR Unknown node {}", text(id)).into(),
+    ))
 }
 
-fn count_failure_reports(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn count_failure_reports(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     shard.require_cluster()?;
     known_node(shard, args.at(2))?;
     Encoder::new(reply, session.client.version).integer(0);
     Ok(Outcome::Replied)
 }
 
-fn replicas(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn replicas(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     shard.require_cluster()?;
     known_node(shard, args.at(2))?;
     Encoder::new(reply, session.client.version).array(0);
     Ok(Outcome::Replied)
 }
 
-fn help_cluster(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn help_cluster(
+    _: &mut Shard,
+    session: &mut Session,
+    _: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     help(
         session,
         reply,

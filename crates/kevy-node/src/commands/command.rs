@@ -9,7 +9,7 @@ use kevy_proto::command::{Flags, Keys};
 use kevy_proto::resp::{Args, Encoder, ErrorReply};
 
 /// The commands of this family.
-pub const COMMANDS: &[NodeCommand] = &[NodeCommand {
+pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
     name: "command",
     arity: -1,
     flags: ALWAYS,
@@ -19,13 +19,69 @@ pub const COMMANDS: &[NodeCommand] = &[NodeCommand {
     summary: "Returns detailed information about all commands.",
     run: all,
     subcommands: &[
-        NodeCommand { name: "count", arity: 2, flags: ALWAYS, group: "server", summary: "Counts the commands.", run: count, ..ROW },
-        NodeCommand { name: "info", arity: -2, flags: ALWAYS, group: "server", summary: "Describes some commands, or all.", run: info, ..ROW },
-        NodeCommand { name: "docs", arity: -2, flags: ALWAYS, group: "server", summary: "Documents some commands, or all.", run: docs, ..ROW },
-        NodeCommand { name: "list", arity: -2, flags: ALWAYS, group: "server", summary: "Names the commands.", run: list, ..ROW },
-        NodeCommand { name: "getkeys", arity: -3, flags: ALWAYS, group: "server", summary: "Finds the keys of a command.", run: get_keys, ..ROW },
-        NodeCommand { name: "getkeysandflags", arity: -3, flags: ALWAYS, group: "server", summary: "Finds the keys of a command and how it uses them.", run: get_keys_and_flags, ..ROW },
-        NodeCommand { name: "help", arity: 2, flags: ALWAYS, group: "server", summary: "Lists the subcommands.", run: help_command, ..ROW },
+        NodeCommand {
+            name: "count",
+            arity: 2,
+            flags: ALWAYS,
+            group: "server",
+            summary: "Counts the commands.",
+            run: count,
+            ..ROW
+        },
+        NodeCommand {
+            name: "info",
+            arity: -2,
+            flags: ALWAYS,
+            group: "server",
+            summary: "Describes some commands, or all.",
+            run: info,
+            ..ROW
+        },
+        NodeCommand {
+            name: "docs",
+            arity: -2,
+            flags: ALWAYS,
+            group: "server",
+            summary: "Documents some commands, or all.",
+            run: docs,
+            ..ROW
+        },
+        NodeCommand {
+            name: "list",
+            arity: -2,
+            flags: ALWAYS,
+            group: "server",
+            summary: "Names the commands.",
+            run: list,
+            ..ROW
+        },
+        NodeCommand {
+            name: "getkeys",
+            arity: -3,
+            flags: ALWAYS,
+            group: "server",
+            summary: "Finds the keys of a command.",
+            run: get_keys,
+            ..ROW
+        },
+        NodeCommand {
+            name: "getkeysandflags",
+            arity: -3,
+            flags: ALWAYS,
+            group: "server",
+            summary: "Finds the keys of a command and how it uses them.",
+            run: get_keys_and_flags,
+            ..ROW
+        },
+        NodeCommand {
+            name: "help",
+            arity: 2,
+            flags: ALWAYS,
+            group: "server",
+            summary: "Lists the subcommands.",
+            run: help_command,
+            ..ROW
+        },
     ],
     ..ROW
 }];
@@ -64,12 +120,16 @@ impl Columns {
 }
 
 /// Whether a name of the table belongs to a command of its own.
-fn is_top_level(named: &&Named) -> bool {
+fn is_top_level(named: &Named) -> bool {
     !named.full_name.contains('|')
 }
 
 fn top_level(shard: &Shard) -> impl Iterator<Item = &Named> {
-    shard.commands.all().iter().filter(is_top_level)
+    shard
+        .commands
+        .all()
+        .iter()
+        .filter(|named| is_top_level(named))
 }
 
 fn all(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
@@ -86,10 +146,19 @@ fn count(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut Byte
 
 /// Finds `get` or `client|id`.
 fn named<'a>(shard: &'a Shard, name: &[u8]) -> Option<&'a Named> {
-    shard.commands.all().iter().find(|named| named.full_name.as_bytes().eq_ignore_ascii_case(name))
+    shard
+        .commands
+        .all()
+        .iter()
+        .find(|named| named.full_name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-fn info(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn info(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     if args.len() == 2 {
         return all(shard, session, args, reply);
     }
@@ -113,7 +182,9 @@ fn describe(shard: &Shard, named: &Named, reply: &mut Encoder<'_>) {
     reply.bulk(named.full_name.as_bytes());
     reply.integer(i64::from(columns.arity));
     let mut flags: Vec<&str> = columns.flags.names().collect();
-    if columns.flags.contains(Flags::MOVABLEKEYS) || matches!(columns.keys, Keys::None | Keys::Range { .. }) {
+    if columns.flags.contains(Flags::MOVABLEKEYS)
+        || matches!(columns.keys, Keys::None | Keys::Range { .. })
+    {
         // As declared.
     } else {
         flags.push("movablekeys");
@@ -121,10 +192,14 @@ fn describe(shard: &Shard, named: &Named, reply: &mut Encoder<'_>) {
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
     let (first, last, step) = columns.keys.legacy_range();
-    [first, last, step].into_iter().for_each(|number| reply.integer(i64::from(number)));
+    [first, last, step]
+        .into_iter()
+        .for_each(|number| reply.integer(i64::from(number)));
     let categories = categories(&columns, container);
     reply.set(categories.len());
-    categories.iter().for_each(|category| reply.simple(category));
+    categories
+        .iter()
+        .for_each(|category| reply.simple(category));
     reply.array(0);
     describe_keys(&columns, reply);
     reply.array(named.subcommands.len());
@@ -148,7 +223,11 @@ fn categories(columns: &Columns, container: bool) -> Vec<String> {
     if !matches!(group, "server" | "cluster") {
         categories.push(format!("@{group}"));
     }
-    let speed = if flags.contains(Flags::FAST) { "@fast" } else { "@slow" };
+    let speed = if flags.contains(Flags::FAST) {
+        "@fast"
+    } else {
+        "@slow"
+    };
     let also = [
         (flags.contains(Flags::WRITE), "@write"),
         (flags.contains(Flags::READONLY), "@read"),
@@ -157,20 +236,45 @@ fn categories(columns: &Columns, container: bool) -> Vec<String> {
         (flags.contains(Flags::BLOCKING), "@blocking"),
         (true, speed),
     ];
-    categories.extend(also.into_iter().filter(|(has, _)| *has).map(|(_, category)| category.to_owned()));
+    categories.extend(
+        also.into_iter()
+            .filter(|(has, _)| *has)
+            .map(|(_, category)| category.to_owned()),
+    );
     categories
 }
 
 fn describe_keys(columns: &Columns, reply: &mut Encoder<'_>) {
-    let access: &[&str] = if columns.flags.contains(Flags::WRITE) { &["RW", "access", "update"] } else { &["RO", "access"] };
+    let access: &[&str] = if columns.flags.contains(Flags::WRITE) {
+        &["RW", "access", "update"]
+    } else {
+        &["RO", "access"]
+    };
     let (begin, find): (i64, [(&str, i64); 3]) = match columns.keys {
         Keys::None => return reply.array(0),
         Keys::Range { first, last, step } => {
-            let last = if last < 0 { i64::from(last) } else { i64::from(last - first) };
-            (i64::from(first), [("lastkey", last), ("keystep", i64::from(step)), ("limit", 0)])
+            let last = if last < 0 {
+                i64::from(last)
+            } else {
+                i64::from(last - first)
+            };
+            (
+                i64::from(first),
+                [
+                    ("lastkey", last),
+                    ("keystep", i64::from(step)),
+                    ("limit", 0),
+                ],
+            )
         }
-        Keys::Counted { count_at, .. } => (i64::from(count_at), [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]),
-        Keys::WithOption { first, .. } => (i64::from(first), [("lastkey", 0), ("keystep", 1), ("limit", 0)]),
+        Keys::Counted { count_at, .. } => (
+            i64::from(count_at),
+            [("keynumidx", 0), ("firstkey", 1), ("keystep", 1)],
+        ),
+        Keys::WithOption { first, .. } => (
+            i64::from(first),
+            [("lastkey", 0), ("keystep", 1), ("limit", 0)],
+        ),
         Keys::AfterOption { option } => return describe_keyword(option, access, reply),
     };
     reply.array(1);
@@ -184,7 +288,15 @@ fn describe_keys(columns: &Columns, reply: &mut Encoder<'_>) {
     reply.map(1);
     reply.bulk(b"index");
     reply.integer(begin);
-    describe_find(if find[0].0 == "keynumidx" { "keynum" } else { "range" }, &find, reply);
+    describe_find(
+        if find[0].0 == "keynumidx" {
+            "keynum"
+        } else {
+            "range"
+        },
+        &find,
+        reply,
+    );
 }
 
 fn describe_access(access: &[&str], reply: &mut Encoder<'_>) {
@@ -221,18 +333,32 @@ fn describe_keyword(option: &str, access: &[&str], reply: &mut Encoder<'_>) {
     reply.bulk(option.as_bytes());
     reply.bulk(b"startfrom");
     reply.integer(1);
-    describe_find("range", &[("lastkey", -1), ("keystep", 1), ("limit", 2)], reply);
+    describe_find(
+        "range",
+        &[("lastkey", -1), ("keystep", 1), ("limit", 2)],
+        reply,
+    );
 }
 
-fn docs(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn docs(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     let found: Vec<&Named> = if args.len() == 2 {
         top_level(shard).collect()
     } else {
-        args.skip(2).iter().filter_map(|name| named(shard, name)).collect()
+        args.skip(2)
+            .iter()
+            .filter_map(|name| named(shard, name))
+            .collect()
     };
     let mut reply = Encoder::new(reply, session.client.version);
     reply.map(found.len());
-    found.into_iter().for_each(|named| document(shard, named, &mut reply));
+    found
+        .into_iter()
+        .for_each(|named| document(shard, named, &mut reply));
     Ok(Outcome::Replied)
 }
 
@@ -254,19 +380,28 @@ fn document(shard: &Shard, named: &Named, reply: &mut Encoder<'_>) {
     if container {
         reply.bulk(b"subcommands");
         reply.map(named.subcommands.len());
-        named.subcommands.iter().for_each(|number| document(shard, &shard.commands.all()[*number], reply));
+        named
+            .subcommands
+            .iter()
+            .for_each(|number| document(shard, &shard.commands.all()[*number], reply));
     }
 }
 
 /// `COMMAND LIST [FILTERBY (MODULE name | ACLCAT category | PATTERN pattern)]`.
-fn list(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn list(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     let filter: Box<dyn Fn(&Named) -> bool> = match args.len() {
         2 => Box::new(|_| true),
         5 if is(args.at(2), "filterby") && is(args.at(3), "module") => Box::new(|_| false),
         5 if is(args.at(2), "filterby") && is(args.at(3), "aclcat") => {
             let category = format!("@{}", text(args.at(4)).to_ascii_lowercase());
             Box::new(move |named| {
-                categories(&Columns::of(named.handler), !named.subcommands.is_empty()).contains(&category)
+                categories(&Columns::of(named.handler), !named.subcommands.is_empty())
+                    .contains(&category)
             })
         }
         5 if is(args.at(2), "filterby") && is(args.at(3), "pattern") => {
@@ -275,19 +410,27 @@ fn list(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut By
         }
         _ => return Err(ErrorReply::Syntax),
     };
-    let names: Vec<&str> = top_level(shard).filter(|named| filter(named)).map(|named| named.full_name).collect();
+    let names: Vec<&str> = top_level(shard)
+        .filter(|named| filter(named))
+        .map(|named| named.full_name)
+        .collect();
     let mut reply = Encoder::new(reply, session.client.version);
     reply.set(names.len());
-    names.into_iter().for_each(|name| reply.bulk(name.as_bytes()));
+    names
+        .into_iter()
+        .for_each(|name| reply.bulk(name.as_bytes()));
     Ok(Outcome::Replied)
 }
 
 /// The keys of the command that stands behind `COMMAND GETKEYS`, and whether it writes.
 fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, bool), ErrorReply> {
     let inner = args.skip(2);
-    let found = shard.commands.find(inner).map_err(|error| match error {
-        ErrorReply::WrongArity(_) => ErrorReply::text("ERR Invalid number of arguments specified for command"),
-        _ => ErrorReply::text("ERR Invalid command specified"),
+    let found = shard.commands.find(inner).map_err(|error| {
+        if matches!(error, ErrorReply::WrongArity(_)) {
+            ErrorReply::text("ERR Invalid number of arguments specified for command")
+        } else {
+            ErrorReply::text("ERR Invalid command specified")
+        }
     })?;
     let columns = Columns::of(found.handler);
     if columns.keys == Keys::None {
@@ -296,12 +439,25 @@ fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, bool
     let mut positions = Vec::new();
     columns.keys.positions(inner, &mut positions);
     if positions.is_empty() {
-        return Err(ErrorReply::text("ERR Invalid arguments specified for command"));
+        return Err(ErrorReply::text(
+            "ERR Invalid arguments specified for command",
+        ));
     }
-    Ok((positions.into_iter().map(|position| inner.at(position)).collect(), columns.flags.contains(Flags::WRITE)))
+    Ok((
+        positions
+            .into_iter()
+            .map(|position| inner.at(position))
+            .collect(),
+        columns.flags.contains(Flags::WRITE),
+    ))
 }
 
-fn get_keys(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn get_keys(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     let (keys, _) = keys_of(shard, args)?;
     let mut reply = Encoder::new(reply, session.client.version);
     reply.array(keys.len());
@@ -309,9 +465,18 @@ fn get_keys(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mu
     Ok(Outcome::Replied)
 }
 
-fn get_keys_and_flags(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn get_keys_and_flags(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     let (keys, writes) = keys_of(shard, args)?;
-    let flags: &[&str] = if writes { &["RW", "access", "update"] } else { &["RO", "access"] };
+    let flags: &[&str] = if writes {
+        &["RW", "access", "update"]
+    } else {
+        &["RO", "access"]
+    };
     let mut reply = Encoder::new(reply, session.client.version);
     reply.array(keys.len());
     for key in keys {
@@ -323,7 +488,12 @@ fn get_keys_and_flags(shard: &mut Shard, session: &mut Session, args: Args<'_>, 
     Ok(Outcome::Replied)
 }
 
-fn help_command(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn help_command(
+    _: &mut Shard,
+    session: &mut Session,
+    _: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     help(
         session,
         reply,

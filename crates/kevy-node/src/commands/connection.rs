@@ -8,12 +8,16 @@ use kevy_proto::command::Flags;
 use kevy_proto::resp::{Args, Encoder, ErrorReply, RespVersion};
 
 /// The version of Redis whose commands kevy speaks; clients read it to know what they may use.
-pub const REDIS_VERSION: &str = "7.2.0";
+pub(super) const REDIS_VERSION: &str = "7.2.0";
 
-const NO_AUTH: Flags = ALWAYS.with(Flags::NOSCRIPT).with(Flags::FAST).with(Flags::NO_AUTH).with(Flags::ALLOW_BUSY);
+const NO_AUTH: Flags = ALWAYS
+    .with(Flags::NOSCRIPT)
+    .with(Flags::FAST)
+    .with(Flags::NO_AUTH)
+    .with(Flags::ALLOW_BUSY);
 
 /// The commands of this family.
-pub const COMMANDS: &[NodeCommand] = &[
+pub(super) const COMMANDS: &[NodeCommand] = &[
     NodeCommand {
         name: "ping",
         arity: -1,
@@ -39,7 +43,14 @@ pub const COMMANDS: &[NodeCommand] = &[
         run: hello,
         ..ROW
     },
-    NodeCommand { name: "quit", arity: -1, flags: NO_AUTH, summary: "Closes the connection.", run: quit, ..ROW },
+    NodeCommand {
+        name: "quit",
+        arity: -1,
+        flags: NO_AUTH,
+        summary: "Closes the connection.",
+        run: quit,
+        ..ROW
+    },
     NodeCommand {
         name: "reset",
         arity: 1,
@@ -83,14 +94,23 @@ fn echo(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesM
 }
 
 /// `HELLO [protover [AUTH user password] [SETNAME name]]`.
-fn hello(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn hello(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     let mut version = session.client.version;
     if let Some(wanted) = args.get(1) {
         version = match text(wanted).parse::<i64>() {
             Ok(2) => RespVersion::V2,
             Ok(3) => RespVersion::V3,
             Ok(_) => return Err(ErrorReply::text("NOPROTO unsupported protocol version")),
-            Err(_) => return Err(ErrorReply::text("ERR Protocol version is not an integer or out of range")),
+            Err(_) => {
+                return Err(ErrorReply::text(
+                    "ERR Protocol version is not an integer or out of range",
+                ));
+            }
         };
     }
     let mut name = None;
@@ -102,7 +122,11 @@ fn hello(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut B
                 name = Some(args.at(at + 1));
                 at += 2;
             }
-            _ => return Err(ErrorReply::Other(format!("ERR Syntax error in HELLO option '{}'", text(option)).into())),
+            _ => {
+                return Err(ErrorReply::Other(
+                    format!("ERR Syntax error in HELLO option '{}'", text(option)).into(),
+                ));
+            }
         }
     }
     if let Some(name) = name {
@@ -121,7 +145,11 @@ fn introduce(shard: &Shard, session: &Session, reply: &mut BytesMut) {
     reply.bulk(b"version");
     reply.bulk(REDIS_VERSION.as_bytes());
     reply.bulk(b"proto");
-    reply.integer(if session.client.version == RespVersion::V3 { 3 } else { 2 });
+    reply.integer(if session.client.version == RespVersion::V3 {
+        3
+    } else {
+        2
+    });
     reply.bulk(b"id");
     reply.integer(session.id.0 as i64);
     reply.bulk(b"mode");
@@ -164,5 +192,9 @@ const NO_PASSWORD: ErrorReply = ErrorReply::text(
 );
 
 fn auth(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
-    if args.len() > 3 { Err(ErrorReply::Syntax) } else { Err(NO_PASSWORD) }
+    if args.len() > 3 {
+        Err(ErrorReply::Syntax)
+    } else {
+        Err(NO_PASSWORD)
+    }
 }

@@ -29,17 +29,25 @@ const SECTIONS: [(&str, bool, Section); 11] = [
 
 /// `INFO [section ...]`.
 pub(super) fn info(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
-    let asked: Vec<String> =
-        args.skip(1).iter().map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
+    let asked: Vec<String> = args
+        .skip(1)
+        .iter()
+        .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
+        .collect();
     let finish = Finish::new(move |shard, _, answers, reply| {
         let total = Total::of(answers);
         let wanted = |(name, default, _): &&(&str, bool, Section)| {
             let plain = asked.is_empty() || asked.iter().any(|asked| asked == "default");
-            let all = asked.iter().any(|asked| asked == "all" || asked == "everything");
+            let all = asked
+                .iter()
+                .any(|asked| asked == "all" || asked == "everything");
             (plain && *default) || all || asked.iter().any(|asked| asked == name)
         };
-        let sections: Vec<String> =
-            SECTIONS.iter().filter(wanted).map(|(_, _, section)| section(shard, &total)).collect();
+        let sections: Vec<String> = SECTIONS
+            .iter()
+            .filter(wanted)
+            .map(|(_, _, section)| section(shard, &total))
+            .collect();
         reply.verbatim(b"txt", sections.join("\r\n").as_bytes());
     });
     Ok(Outcome::Ask(Query::Summary, finish))
@@ -56,7 +64,9 @@ impl Total {
             Answer::Summary(summary) => Some(*summary),
             Answer::Clients(_) | Answer::Count(_) | Answer::Keys(_) | Answer::Done => None,
         });
-        Self { summaries: summaries.collect() }
+        Self {
+            summaries: summaries.collect(),
+        }
     }
 
     fn sum(&self, number: impl Fn(&Summary) -> u64) -> u64 {
@@ -77,7 +87,11 @@ fn section(title: &str, fields: &[(&str, String)]) -> String {
 }
 
 fn server(shard: &Shard, _: &Total) -> String {
-    let uptime = shard.now.monotonic.saturating_since(shard.config.now.monotonic).as_secs();
+    let uptime = shard
+        .now
+        .monotonic
+        .saturating_since(shard.config.now.monotonic)
+        .as_secs();
     let process = &shard.config.process;
     section(
         "Server",
@@ -99,7 +113,10 @@ fn server(shard: &Shard, _: &Total) -> String {
             ("executable", process.executable.clone()),
             ("config_file", process.config_file.clone()),
             ("shards", shard.shards().to_string()),
-            ("accepting_shards", shard.settings.accepting_shards().to_string()),
+            (
+                "accepting_shards",
+                shard.settings.accepting_shards().to_string(),
+            ),
         ],
     )
 }
@@ -108,13 +125,28 @@ fn clients(shard: &Shard, total: &Total) -> String {
     section(
         "Clients",
         &[
-            ("connected_clients", total.sum(|s| s.clients as u64).to_string()),
+            (
+                "connected_clients",
+                total.sum(|s| s.clients as u64).to_string(),
+            ),
             ("cluster_connections", "0".to_owned()),
             ("maxclients", shard.settings.server.maxclients.to_string()),
-            ("client_recent_max_input_buffer", total.max(|s| s.largest_input_bytes).to_string()),
-            ("client_recent_max_output_buffer", total.max(|s| s.largest_output_bytes).to_string()),
+            (
+                "client_recent_max_input_buffer",
+                total.max(|s| s.largest_input_bytes).to_string(),
+            ),
+            (
+                "client_recent_max_output_buffer",
+                total.max(|s| s.largest_output_bytes).to_string(),
+            ),
             // Those that wait for a transaction over shards, but for the one that asks.
-            ("blocked_clients", total.sum(|s| s.blocked_clients as u64).saturating_sub(1).to_string()),
+            (
+                "blocked_clients",
+                total
+                    .sum(|s| s.blocked_clients as u64)
+                    .saturating_sub(1)
+                    .to_string(),
+            ),
             ("tracking_clients", "0".to_owned()),
         ],
     )
@@ -130,14 +162,22 @@ fn memory(shard: &Shard, total: &Total) -> String {
             ("used_memory_dataset", used.to_string()),
             ("maxmemory", shard.settings.server.maxmemory.to_string()),
             ("maxmemory_human", human(shard.settings.server.maxmemory)),
-            ("maxmemory_policy", shard.settings.server.maxmemory_policy.name().to_owned()),
+            (
+                "maxmemory_policy",
+                shard.settings.server.maxmemory_policy.name().to_owned(),
+            ),
             ("mem_allocator", "mimalloc".to_owned()),
         ],
     )
 }
 
 fn human(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 4] = [(1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    const UNITS: [(u64, &str); 4] = [
+        (1 << 40, "T"),
+        (1 << 30, "G"),
+        (1 << 20, "M"),
+        (1 << 10, "K"),
+    ];
     match UNITS.iter().find(|(size, _)| bytes >= *size) {
         Some((size, unit)) => format!("{:.2}{unit}", bytes as f64 / *size as f64),
         None => format!("{bytes}B"),
@@ -150,7 +190,10 @@ fn persistence(_: &Shard, total: &Total) -> String {
         &[
             ("loading", "0".to_owned()),
             ("async_loading", "0".to_owned()),
-            ("rdb_changes_since_last_save", total.sum(|s| s.changes).to_string()),
+            (
+                "rdb_changes_since_last_save",
+                total.sum(|s| s.changes).to_string(),
+            ),
             ("rdb_bgsave_in_progress", "0".to_owned()),
             ("aof_enabled", "0".to_owned()),
             ("aof_rewrite_in_progress", "0".to_owned()),
@@ -163,12 +206,21 @@ fn stats(_: &Shard, total: &Total) -> String {
     section(
         "Stats",
         &[
-            ("total_connections_received", sum(|s| s.stats.connections_received)),
-            ("total_commands_processed", sum(|s| s.stats.commands_processed)),
+            (
+                "total_connections_received",
+                sum(|s| s.stats.connections_received),
+            ),
+            (
+                "total_commands_processed",
+                sum(|s| s.stats.commands_processed),
+            ),
             ("instantaneous_ops_per_sec", sum(|s| s.stats.ops_per_second)),
             ("total_net_input_bytes", sum(|s| s.stats.input_bytes)),
             ("total_net_output_bytes", sum(|s| s.stats.output_bytes)),
-            ("rejected_connections", sum(|s| s.stats.rejected_connections)),
+            (
+                "rejected_connections",
+                sum(|s| s.stats.rejected_connections),
+            ),
             ("expired_keys", sum(|s| s.keyspace.expired)),
             ("evicted_keys", "0".to_owned()),
             ("keyspace_hits", sum(|s| s.keyspace.hits)),
@@ -177,10 +229,16 @@ fn stats(_: &Shard, total: &Total) -> String {
             ("pubsub_patterns", "0".to_owned()),
             ("pubsubshard_channels", "0".to_owned()),
             ("total_error_replies", sum(|s| s.stats.error_replies)),
-            ("client_query_buffer_limit_disconnections", sum(|s| s.stats.query_buffer_limit_disconnections)),
+            (
+                "client_query_buffer_limit_disconnections",
+                sum(|s| s.stats.query_buffer_limit_disconnections),
+            ),
             ("protocol_errors", sum(|s| s.stats.protocol_errors)),
             ("shard_transactions", sum(|s| s.stats.transactions)),
-            ("shard_transactions_in_order", sum(|s| s.stats.transactions_in_order)),
+            (
+                "shard_transactions_in_order",
+                sum(|s| s.stats.transactions_in_order),
+            ),
             ("shard_locks_refused", sum(|s| s.stats.locks_refused)),
             ("shard_lock_waits", sum(|s| s.stats.lock_waits)),
             ("shard_locks_held", sum(|s| s.claims as u64)),
@@ -221,13 +279,26 @@ fn error_stats(_: &Shard, _: &Total) -> String {
 }
 
 fn cluster(shard: &Shard, _: &Total) -> String {
-    section("Cluster", &[("cluster_enabled", u8::from(shard.settings.cluster.enabled).to_string())])
+    section(
+        "Cluster",
+        &[(
+            "cluster_enabled",
+            u8::from(shard.settings.cluster.enabled).to_string(),
+        )],
+    )
 }
 
 fn keyspace(_: &Shard, total: &Total) -> String {
     let keys = total.sum(|s| s.keys as u64);
     let expires = total.sum(|s| s.expires as u64);
-    let weighted = total.sum(|s| s.average_ttl_ms * s.expires as u64);
-    let line = format!("keys={keys},expires={expires},avg_ttl={}", weighted.checked_div(expires).unwrap_or(0));
-    if keys == 0 { section("Keyspace", &[]) } else { section("Keyspace", &[("db0", line)]) }
+    let weighted = total.sum(|s| s.average_ttl_ms.max(0) as u64 * s.expires as u64);
+    let line = format!(
+        "keys={keys},expires={expires},avg_ttl={}",
+        weighted.checked_div(expires).unwrap_or(0)
+    );
+    if keys == 0 {
+        section("Keyspace", &[])
+    } else {
+        section("Keyspace", &[("db0", line)])
+    }
 }

@@ -1,5 +1,10 @@
 //! What the session or the control plane answers, a file per family: row and function together, as in the engine.
 
+#![allow(
+    clippy::unnecessary_wraps,
+    reason = "all commands have one signature, whether they can fail or not"
+)]
+
 mod client;
 mod client_line;
 mod cluster;
@@ -38,8 +43,15 @@ pub type NodeCommand = Row<Run>;
 
 /// Every command of the node, family by family.
 pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
-    [connection::COMMANDS, client::COMMANDS, cluster::COMMANDS, command::COMMANDS, config::COMMANDS, server::COMMANDS]
-        .into_iter()
+    [
+        connection::COMMANDS,
+        client::COMMANDS,
+        cluster::COMMANDS,
+        command::COMMANDS,
+        config::COMMANDS,
+        server::COMMANDS,
+    ]
+    .into_iter()
 }
 
 /// What most rows of the node have in common; also right for containers, whose own function is only reached without a

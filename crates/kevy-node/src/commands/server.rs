@@ -1,7 +1,7 @@
 //! Commands about the server as a whole.
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, info, integer, is, ok, text};
-use crate::query::{Answer, Finish, Query};
+use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, info, integer, is};
+use crate::query::{Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
 use bytes::BytesMut;
@@ -9,23 +9,86 @@ use kevy_proto::command::Flags;
 use kevy_proto::resp::{Args, Encoder, ErrorReply};
 
 const ADMIN: Flags = ALWAYS.with(Flags::NOSCRIPT).with(Flags::ADMIN);
-const SERVER: NodeCommand = NodeCommand { group: "server", ..ROW };
+const SERVER: NodeCommand = NodeCommand {
+    group: "server",
+    ..ROW
+};
 
 /// The commands of this family.
-pub const COMMANDS: &[NodeCommand] = &[
-    NodeCommand { name: "info", arity: -1, flags: ALWAYS, summary: "Returns information and statistics.", run: info::info, ..SERVER },
-    NodeCommand { name: "time", arity: 1, flags: ALWAYS.with(Flags::FAST), since: "2.6.0", summary: "Returns the server's time.", run: time, ..SERVER },
-    NodeCommand { name: "lolwut", arity: -1, flags: Flags::READONLY.with(Flags::FAST), since: "5.0.0", summary: "Shows a small drawing and the version.", run: lolwut, ..SERVER },
-    NodeCommand { name: "shutdown", arity: -1, flags: ADMIN.with(Flags::NO_MULTI).with(Flags::ALLOW_BUSY), summary: "Stops the server.", run: shutdown, ..SERVER },
-    NodeCommand { name: "swapdb", arity: 3, flags: Flags::WRITE.with(Flags::FAST), since: "4.0.0", summary: "Refused: there is one database.", run: swap_db, ..SERVER },
-    NodeCommand { name: "role", arity: 1, flags: ALWAYS.with(Flags::NOSCRIPT).with(Flags::FAST), since: "2.8.12", summary: "Returns the replication role.", run: role, ..SERVER },
+pub(super) const COMMANDS: &[NodeCommand] = &[
+    NodeCommand {
+        name: "info",
+        arity: -1,
+        flags: ALWAYS,
+        summary: "Returns information and statistics.",
+        run: info::info,
+        ..SERVER
+    },
+    NodeCommand {
+        name: "time",
+        arity: 1,
+        flags: ALWAYS.with(Flags::FAST),
+        since: "2.6.0",
+        summary: "Returns the server's time.",
+        run: time,
+        ..SERVER
+    },
+    NodeCommand {
+        name: "lolwut",
+        arity: -1,
+        flags: Flags::READONLY.with(Flags::FAST),
+        since: "5.0.0",
+        summary: "Shows a small drawing and the version.",
+        run: lolwut,
+        ..SERVER
+    },
+    NodeCommand {
+        name: "shutdown",
+        arity: -1,
+        flags: ADMIN.with(Flags::NO_MULTI).with(Flags::ALLOW_BUSY),
+        summary: "Stops the server.",
+        run: shutdown,
+        ..SERVER
+    },
+    NodeCommand {
+        name: "swapdb",
+        arity: 3,
+        flags: Flags::WRITE.with(Flags::FAST),
+        since: "4.0.0",
+        summary: "Refused: there is one database.",
+        run: swap_db,
+        ..SERVER
+    },
+    NodeCommand {
+        name: "role",
+        arity: 1,
+        flags: ALWAYS.with(Flags::NOSCRIPT).with(Flags::FAST),
+        since: "2.8.12",
+        summary: "Returns the replication role.",
+        run: role,
+        ..SERVER
+    },
     NodeCommand {
         name: "debug",
         flags: ADMIN,
         summary: "A container for debugging commands.",
         subcommands: &[
-            NodeCommand { name: "set-active-expire", arity: 3, flags: ADMIN, summary: "Turns the removal of expired keys nobody asks for on or off.", run: set_active_expire, ..SERVER },
-            NodeCommand { name: "help", arity: 2, flags: ALWAYS, summary: "Lists the subcommands.", run: help_debug, ..SERVER },
+            NodeCommand {
+                name: "set-active-expire",
+                arity: 3,
+                flags: ADMIN,
+                summary: "Turns the removal of expired keys nobody asks for on or off.",
+                run: set_active_expire,
+                ..SERVER
+            },
+            NodeCommand {
+                name: "help",
+                arity: 2,
+                flags: ALWAYS,
+                summary: "Lists the subcommands.",
+                run: help_debug,
+                ..SERVER
+            },
         ],
         ..SERVER
     },
@@ -34,9 +97,30 @@ pub const COMMANDS: &[NodeCommand] = &[
         since: "6.0.0",
         summary: "A container for access list commands; there is one user who may do everything.",
         subcommands: &[
-            NodeCommand { name: "whoami", arity: 2, flags: ALWAYS.with(Flags::NOSCRIPT), summary: "Returns the user: default.", run: who_am_i, ..SERVER },
-            NodeCommand { name: "list", arity: 2, flags: ADMIN, summary: "Returns the rules of the one user.", run: acl_list, ..SERVER },
-            NodeCommand { name: "help", arity: 2, flags: ALWAYS, summary: "Lists the subcommands.", run: help_acl, ..SERVER },
+            NodeCommand {
+                name: "whoami",
+                arity: 2,
+                flags: ALWAYS.with(Flags::NOSCRIPT),
+                summary: "Returns the user: default.",
+                run: who_am_i,
+                ..SERVER
+            },
+            NodeCommand {
+                name: "list",
+                arity: 2,
+                flags: ADMIN,
+                summary: "Returns the rules of the one user.",
+                run: acl_list,
+                ..SERVER
+            },
+            NodeCommand {
+                name: "help",
+                arity: 2,
+                flags: ALWAYS,
+                summary: "Lists the subcommands.",
+                run: help_acl,
+                ..SERVER
+            },
         ],
         ..SERVER
     },
@@ -64,10 +148,19 @@ fn lolwut(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMu
 }
 
 /// `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]`: there is no reply, the connection closes.
-fn shutdown(shard: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
+fn shutdown(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    _: &mut BytesMut,
+) -> Answered {
     let mut save = None;
     for option in args.skip(1).iter() {
-        match (is(option, "save"), is(option, "nosave"), is(option, "now") || is(option, "force")) {
+        match (
+            is(option, "save"),
+            is(option, "nosave"),
+            is(option, "now") || is(option, "force"),
+        ) {
             (true, ..) if save != Some(false) => save = Some(true),
             (_, true, _) if save != Some(true) => save = Some(false),
             (_, _, true) => {}
@@ -78,7 +171,9 @@ fn shutdown(shard: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut By
         }
     }
     if save == Some(true) {
-        return Err(ErrorReply::text("ERR SHUTDOWN SAVE is not possible: this server keeps its data in memory only"));
+        return Err(ErrorReply::text(
+            "ERR SHUTDOWN SAVE is not possible: this server keeps its data in memory only",
+        ));
     }
     tracing::warn!(client = %session.id, "a client asked for SHUTDOWN");
     shard.shut_all_down();
@@ -101,7 +196,10 @@ fn role(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut)
 }
 
 fn set_active_expire(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
-    Ok(Outcome::Ask(Query::SetActiveExpire(integer(args.at(2))? != 0), Finish::ok()))
+    Ok(Outcome::Ask(
+        Query::SetActiveExpire(integer(args.at(2))? != 0),
+        Finish::ok(),
+    ))
 }
 
 fn who_am_i(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {

@@ -125,7 +125,7 @@ impl Shard {
     }
 
     /// Asks every shard `query`; `finish` makes the reply of the answers.
-    pub(crate) fn begin_asking(&mut self, session: &mut Session, query: Query, finish: Finish) {
+    pub(crate) fn begin_asking(&mut self, session: &mut Session, query: &Query, finish: Finish) {
         let members: Vec<Member> = (0..self.shards())
             .map(|index| Member::new(ShardId(index), Vec::new()))
             .collect();

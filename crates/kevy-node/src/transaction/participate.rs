@@ -28,7 +28,7 @@ pub(crate) enum Waiting {
 pub(crate) struct Request {
     origin: Origin,
     command: &'static Command,
-    request: RequestBuffer,
+    buffer: RequestBuffer,
 }
 
 /// Where the reply of a single request goes.
@@ -62,7 +62,7 @@ impl Shard {
         command: &'static Command,
         args: Args<'_>,
     ) -> bool {
-        let claim = self.claim_of(command, args);
+        let claim = Self::claim_of(command, args);
         if self.locks.is_free(&claim) {
             return false;
         }
@@ -84,7 +84,7 @@ impl Shard {
         command: &'static Command,
         args: Args<'_>,
     ) -> bool {
-        let claim = self.claim_of(command, args);
+        let claim = Self::claim_of(command, args);
         if self.locks.is_free(&claim) {
             return false;
         }
@@ -101,19 +101,19 @@ impl Shard {
     ) {
         self.stats.lock_waits += 1;
         let (ticket, _) = self.locks.enqueue(claim);
-        let request = RequestBuffer::from_args(args);
+        let buffer = RequestBuffer::from_args(args);
         self.waiting.insert(
             ticket,
             Waiting::Request(Box::new(Request {
                 origin,
                 command,
-                request,
+                buffer,
             })),
         );
     }
 
     /// What `command` needs to itself on the shard that runs it.
-    fn claim_of(&self, command: &Command, args: Args<'_>) -> Claim {
+    fn claim_of(command: &Command, args: Args<'_>) -> Claim {
         let access = access(command);
         match command.placement {
             Placement::EveryShard(_) | Placement::Cursor(_) => Claim::Whole(access),
@@ -156,7 +156,7 @@ impl Shard {
     }
 
     /// Runs a part of a transaction and lets its locks go.
-    pub(crate) fn run_part(&mut self, from: ShardId, part: Part) {
+    pub(crate) fn run_part(&mut self, from: ShardId, part: &Part) {
         let mut reply = BytesMut::new();
         // All parts run at the coordinator's moment: a pair of keys expires for all readers at once.
         let own = std::mem::replace(&mut self.now, part.now);
@@ -210,7 +210,7 @@ impl Shard {
         });
         self.run_command(
             waiting.command,
-            waiting.request.args(),
+            waiting.buffer.args(),
             origin.version,
             &mut batch.replies,
         );

@@ -49,12 +49,19 @@ impl Field {
 
     /// What `SET` writes for `value`; an unsigned field takes its 64 bits as a number without sign.
     pub(super) fn fit(self, value: i64, overflow: Overflow) -> Option<i64> {
-        let value = if self.signed {
-            i128::from(value)
-        } else {
-            i128::from(value as u64)
-        };
-        self.limit(value, overflow)
+        if !self.signed {
+            return self.limit(i128::from(value as u64), overflow);
+        }
+        let (_, max) = self.limits();
+        // Redis computes the distance to the maximum in 64 bits: from numbers this low it overflows, and they saturate
+        // at the wrong end.
+        if overflow == Overflow::Saturate
+            && self.bits < 64
+            && max - i128::from(value) > i128::from(i64::MAX)
+        {
+            return Some(max as i64);
+        }
+        self.limit(i128::from(value), overflow)
     }
 
     /// What `INCRBY` writes; `old` is what [`Field::read`] gave.
@@ -63,11 +70,7 @@ impl Field {
     }
 
     fn limit(self, value: i128, overflow: Overflow) -> Option<i64> {
-        let (min, max) = if self.signed {
-            (-1_i128 << (self.bits - 1), (1_i128 << (self.bits - 1)) - 1)
-        } else {
-            (0, (1_i128 << self.bits) - 1)
-        };
+        let (min, max) = self.limits();
         if (min..=max).contains(&value) {
             return Some(value as i64);
         }
@@ -75,6 +78,15 @@ impl Field {
             Overflow::Wrap => Some(self.extend(value as u64 & self.mask() as u64)),
             Overflow::Saturate => Some(value.clamp(min, max) as i64),
             Overflow::Fail => None,
+        }
+    }
+
+    /// The smallest and the largest value.
+    fn limits(self) -> (i128, i128) {
+        if self.signed {
+            (-1_i128 << (self.bits - 1), (1_i128 << (self.bits - 1)) - 1)
+        } else {
+            (0, (1_i128 << self.bits) - 1)
         }
     }
 
@@ -150,6 +162,8 @@ mod tests {
         // Observed on redis-server 7.0.15: -1 is a large number for an unsigned field.
         assert_eq!(u8.fit(-1, Overflow::Saturate), Some(255));
         assert_eq!(i8.fit(-200, Overflow::Saturate), Some(-128));
+        assert_eq!(i8.fit(i64::MIN + 127, Overflow::Saturate), Some(127));
+        assert_eq!(i8.fit(i64::MIN + 128, Overflow::Saturate), Some(-128));
         assert_eq!(i8.fit(200, Overflow::Wrap), Some(-56));
         assert_eq!(u8.fit(300, Overflow::Fail), None);
     }

@@ -1,7 +1,7 @@
 //! Reading strings, whole or in part; `GETEX` and `GETDEL` also change how long they stay.
 
 use super::expiry_option::TimeUnit;
-use super::{is_past, range};
+use super::{clamped_range, is_backwards, is_past};
 use crate::{Command, Context, number};
 use kevy_proto::command::{ALL_KEYS, Flags, Join, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
@@ -158,16 +158,17 @@ fn parse_getex(args: Args<'_>) -> Result<GetexOption<'_>, ErrorReply> {
     let mut option = GetexOption::None;
     let mut rest = args.skip(2).iter();
     while let Some(arg) = rest.next() {
-        option = match (TimeUnit::from_option(arg), option) {
-            (Some(unit), GetexOption::None | GetexOption::At(..)) => {
-                GetexOption::At(unit, rest.next().ok_or(ErrorReply::Syntax)?)
-            }
-            (None, GetexOption::None | GetexOption::Persist)
-                if arg.eq_ignore_ascii_case(b"PERSIST") =>
-            {
-                GetexOption::Persist
-            }
-            (Some(_) | None, _) => return Err(ErrorReply::Syntax),
+        if arg.eq_ignore_ascii_case(b"PERSIST") && !matches!(option, GetexOption::At(..)) {
+            option = GetexOption::Persist;
+            continue;
+        }
+        let unit = TimeUnit::from_option(arg).ok_or(ErrorReply::Syntax)?;
+        let number = rest.next().ok_or(ErrorReply::Syntax)?;
+        option = match option {
+            GetexOption::None => GetexOption::At(unit, number),
+            // The same unit again is allowed: the last number counts.
+            GetexOption::At(before, _) if before == unit => GetexOption::At(unit, number),
+            GetexOption::Persist | GetexOption::At(..) => return Err(ErrorReply::Syntax),
         };
     }
     Ok(option)
@@ -205,6 +206,11 @@ fn getrange(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let end = number::integer(args.at(3))?;
     let value = ctx.keyspace.string(args.at(1), ctx.now, ctx.effects)?;
     let value = value.unwrap_or_default();
-    ctx.reply.bulk(&value[range(start, end, value.len())]);
+    let range = if is_backwards(start, end) {
+        0..0
+    } else {
+        clamped_range(start, end, value.len())
+    };
+    ctx.reply.bulk(&value[range]);
     Ok(())
 }

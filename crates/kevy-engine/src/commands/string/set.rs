@@ -193,14 +193,16 @@ fn parse_set(args: Args<'_>) -> Result<SetOptions<'_>, ErrorReply> {
             options.condition = Condition::IfPresent;
         } else if is(b"GET") {
             options.get = true;
+        } else if is(b"KEEPTTL") && !matches!(options.expiry, SetExpiry::At(..)) {
+            options.expiry = SetExpiry::Keep;
         } else {
-            let value = |rest: &mut dyn Iterator<Item = _>| rest.next().ok_or(ErrorReply::Syntax);
-            options.expiry = match (TimeUnit::from_option(arg), options.expiry) {
-                (Some(unit), SetExpiry::Never | SetExpiry::At(..)) => {
-                    SetExpiry::At(unit, value(&mut rest)?)
-                }
-                (None, SetExpiry::Never | SetExpiry::Keep) if is(b"KEEPTTL") => SetExpiry::Keep,
-                (Some(_) | None, _) => return Err(ErrorReply::Syntax),
+            let unit = TimeUnit::from_option(arg).ok_or(ErrorReply::Syntax)?;
+            let number = rest.next().ok_or(ErrorReply::Syntax)?;
+            options.expiry = match options.expiry {
+                SetExpiry::Never => SetExpiry::At(unit, number),
+                // The same unit again is allowed: the last number counts.
+                SetExpiry::At(before, _) if before == unit => SetExpiry::At(unit, number),
+                SetExpiry::Keep | SetExpiry::At(..) => return Err(ErrorReply::Syntax),
             };
         }
     }
