@@ -11,7 +11,7 @@ use crate::turmoil_host::{MakeShard, Node, NodeClock, Sabotage, Seat, UNIX_START
 use crate::workloads::Workload;
 use kevy_node::host::{Clock, Entropy};
 use kevy_node::settings::Settings;
-use kevy_node::shard::{Shard, ShardConfig};
+use kevy_node::shard::{Process, Shard, ShardConfig};
 use kevy_proto::rng::Rng;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -96,8 +96,7 @@ fn kevy_shard(mut seat: Seat) -> crate::turmoil_host::Running {
         id: seat.shard,
         settings: Arc::new(settings),
         seed: seat.entropy.next_u64(),
-        run_id: "0".repeat(40),
-        process_id: 1,
+        process: Process::default(),
         now: seat.host.now(),
     });
     Box::pin(kevy_node::drive::drive(shard, seat.host))

@@ -37,7 +37,8 @@ fn same_tokens(reply: &Reply, tokens: &[&str]) -> bool {
     let elements = elements(reply).unwrap_or_default().iter();
     let mut seen: Vec<&[u8]> = elements.filter_map(|e| Some(&e.as_bytes()?[..])).collect();
     seen.sort_unstable();
-    seen.iter().eq(tokens.iter().map(|token| token.as_bytes()))
+    let tokens: Vec<&[u8]> = tokens.iter().map(|token| token.as_bytes()).collect();
+    seen == tokens
 }
 
 fn copy_is_not_newer(reply: &Reply) -> bool {
