@@ -20,6 +20,27 @@ pub trait Model {
 
     /// What it holds after `action`, or none if it would not have shown what was observed.
     fn step(&self, state: &Self::State, action: &Self::Action) -> Option<Self::State>;
+
+    /// Whether `action`, with what was observed, changes nothing wherever it can take place: a read, say. Such an action
+    /// takes place as soon as it can, without a second thought, since it hinders nothing.
+    fn only_looks(&self, action: &Self::Action) -> bool;
+
+    /// The one state in which `action` would have shown what was observed, if there is but one.
+    fn needs(&self, action: &Self::Action) -> Option<Self::State>;
+
+    /// What `action` can leave behind.
+    fn leaves(&self, action: &Self::Action) -> Leaves<Self::State>;
+}
+
+/// What an action can leave behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leaves<S> {
+    /// This state, if it changes anything.
+    Exactly(S),
+    /// Who knows.
+    Any,
+    /// What it found.
+    Same,
 }
 
 /// One operation on the object.
@@ -119,7 +140,8 @@ impl<M: Model> Search<'_, M> {
                 continue;
             };
             self.done[next / 64] |= 1 << (next % 64);
-            if self.seen.insert((self.done.clone(), state.clone())) {
+            let strands = state != frame.state && self.strands(&frame.state);
+            if !strands && self.seen.insert((self.done.clone(), state.clone())) {
                 placed += usize::from(operation.returned.is_some());
                 let frame = self.frame(state, Some(next));
                 stack.push(frame);
@@ -132,6 +154,23 @@ impl<M: Model> Search<'_, M> {
         } else {
             Verdict::Impossible
         }
+    }
+
+    /// Whether leaving `state` for good would strand an operation that needs it.
+    fn strands(&self, state: &M::State) -> bool {
+        let mut is_needed = false;
+        for (index, operation) in self.operations.iter().enumerate() {
+            if self.is_done(index) {
+                continue;
+            }
+            match self.model.leaves(&operation.action) {
+                Leaves::Exactly(left) if left == *state => return false,
+                Leaves::Any => return false,
+                Leaves::Exactly(_) | Leaves::Same => {}
+            }
+            is_needed |= self.model.needs(&operation.action).as_ref() == Some(state);
+        }
+        is_needed
     }
 
     fn is_done(&self, operation: usize) -> bool {
@@ -163,8 +202,14 @@ impl<M: Model> Search<'_, M> {
             }
         }
         known.reverse();
-        unknown.extend(known);
-        let untried = unknown;
+        let looks = |index: &usize| {
+            let action = &self.operations[*index].action;
+            self.model.only_looks(action) && self.model.step(&state, action).is_some()
+        };
+        let untried = match known.iter().copied().find(looks) {
+            Some(look) => vec![look],
+            None => [unknown, known].concat(),
+        };
         Frame { state, untried, by }
     }
 }
@@ -194,6 +239,24 @@ mod tests {
             match action {
                 Do::Write(number) => Some(*number),
                 Do::Read(number) => (number == state).then_some(*state),
+            }
+        }
+
+        fn only_looks(&self, action: &Do) -> bool {
+            matches!(action, Do::Read(_))
+        }
+
+        fn needs(&self, action: &Do) -> Option<u32> {
+            match action {
+                Do::Read(number) => Some(*number),
+                Do::Write(_) => None,
+            }
+        }
+
+        fn leaves(&self, action: &Do) -> Leaves<u32> {
+            match action {
+                Do::Read(_) => Leaves::Same,
+                Do::Write(number) => Leaves::Exactly(*number),
             }
         }
     }

@@ -4,13 +4,13 @@
 //! is neither none nor all, is a violation by itself; what remains goes through the search of [`linearizable`].
 
 use super::Violation;
-use super::linearizable::{self, Model, Timed, Verdict};
+use super::linearizable::{self, Leaves, Model, Timed, Verdict};
 use crate::history::Operation;
 use crate::reply::{Reply, number};
 use std::collections::BTreeMap;
 
 /// How many lines of a history a violation shows.
-const LINES_MAX: usize = 80;
+const LINES_MAX: usize = 40;
 
 /// Checks each group by itself. A key `name:part` belongs to the group `name`, a key without `:` is a group of its own; every
 /// command names all keys of one group.
@@ -50,10 +50,14 @@ fn check_group(name: &str, operations: &[&Operation]) -> Result<(), Violation> {
     if verdict == Verdict::Linearizable {
         return Ok(());
     }
+    let check = match verdict {
+        Verdict::Undecided => "undecided",
+        Verdict::Linearizable | Verdict::Impossible => "linearizability",
+    };
     let lines = operations.iter().take(LINES_MAX);
     let lines: Vec<_> = lines.map(|operation| operation.describe()).collect();
-    let what = format!("{name}: {verdict:?}\n{}", lines.join("\n"));
-    Err(Violation::new("linearizability", what))
+    let what = format!("{name}\n{}", lines.join("\n"));
+    Err(Violation::new(check, what))
 }
 
 /// One register of a number, or nothing.
@@ -114,6 +118,37 @@ impl Model for Register {
         };
         let agrees = action.observed.is_none_or(|observed| observed == shown);
         agrees.then_some(after)
+    }
+
+    fn only_looks(&self, action: &Action) -> bool {
+        match action.what {
+            What::Get | What::Exists => true,
+            What::SetIfAbsent(_) | What::Delete => action.observed == Some(Observed::Number(0)),
+            What::Set(_) | What::Swap(_) | What::Add(_) => false,
+        }
+    }
+
+    fn needs(&self, action: &Action) -> Option<Option<i64>> {
+        match (action.what, action.observed?) {
+            (What::Get | What::Swap(_), Observed::Value(value)) => Some(value),
+            (What::Exists | What::Delete, Observed::Number(0))
+            | (What::SetIfAbsent(_), Observed::Number(1)) => Some(None),
+            // From nothing or from 0 an addition comes to the same.
+            (What::Add(by), Observed::Number(sum)) if sum != by => Some(Some(sum - by)),
+            _ => None,
+        }
+    }
+
+    fn leaves(&self, action: &Action) -> Leaves<Option<i64>> {
+        match (action.what, action.observed) {
+            (What::Get | What::Exists, _) => Leaves::Same,
+            (What::Set(value) | What::SetIfAbsent(value) | What::Swap(value), _) => {
+                Leaves::Exactly(Some(value))
+            }
+            (What::Add(_), Some(Observed::Number(sum))) => Leaves::Exactly(Some(sum)),
+            (What::Add(_), _) => Leaves::Any,
+            (What::Delete, _) => Leaves::Exactly(None),
+        }
     }
 }
 
