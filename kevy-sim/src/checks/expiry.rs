@@ -1,5 +1,6 @@
 //! Keys vanish at their moment, on all shards alike: a key with the deadline `t` is seen by everything that runs before `t`
-//! and by nothing that runs at `t` or later, and one command sees one moment on all shards.
+//! and by nothing that runs after `t`, and one command sees one moment on all shards. In the millisecond `t` itself a key is
+//! still there, as in Redis, unless it was only then set: a deadline that is not ahead deletes at once.
 //!
 //! When a command ran is known only as far as between its request and its reply; the node's clock is known exactly.
 
@@ -8,12 +9,15 @@ use crate::history::Operation;
 use crate::reply::Reply;
 use crate::turmoil_host::NodeClock;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A key with a deadline, as far as it is known that it was set.
 struct Dated {
     deadline_millis: i64,
     /// When its setting was confirmed, in the order of moments.
     confirmed: u64,
+    /// And in simulated time.
+    confirmed_at: Duration,
 }
 
 /// Checks reads of keys that were set once, by `SET key value PXAT deadline`.
@@ -34,14 +38,12 @@ fn dated_keys(operations: &[Operation]) -> BTreeMap<&str, Dated> {
     let dated = sets.filter_map(|set| {
         let outcome = set.outcome.as_ref()?;
         let deadline_millis = set.text(4).parse().ok()?;
-        let confirmed = outcome.returned;
-        Some((
-            set.text(1),
-            Dated {
-                deadline_millis,
-                confirmed,
-            },
-        ))
+        let dated = Dated {
+            deadline_millis,
+            confirmed: outcome.returned,
+            confirmed_at: outcome.returned_at,
+        };
+        Some((set.text(1), dated))
     });
     dated.collect()
 }
@@ -68,6 +70,9 @@ fn read(
         let key = dated.get(operation.text(index))?;
         (key.confirmed < operation.invoked).then_some(key)
     };
+    let set_in_time = |index: usize| {
+        confirmed(index).filter(|key| clock.at(key.confirmed_at).unix.0 < key.deadline_millis)
+    };
     match (operation.name(), &outcome.reply) {
         ("SET", reply) if *reply != Reply::OK => Err("not set".to_owned()),
         ("GET", reply) => confirmed(1).map_or(Ok(()), |key| presence(key, reply, &span)),
@@ -75,7 +80,7 @@ fn read(
             for (index, element) in elements.iter().enumerate() {
                 confirmed(index + 1).map_or(Ok(()), |key| presence(key, element, &span))?;
             }
-            let keys = (1..=elements.len()).map(confirmed).collect();
+            let keys = (1..=elements.len()).map(set_in_time).collect();
             one_moment(keys, elements)
         }
         ("PTTL", Reply::Integer(left)) => {
@@ -87,7 +92,7 @@ fn read(
 
 fn presence(key: &Dated, reply: &Reply, span: &Span) -> Result<(), String> {
     let is_there = *reply != Reply::Null;
-    if is_there && span.earliest >= key.deadline_millis {
+    if is_there && span.earliest > key.deadline_millis {
         return Err("seen after its deadline".to_owned());
     }
     if !is_there && span.latest < key.deadline_millis {
@@ -149,8 +154,8 @@ mod tests {
     #[test]
     fn a_key_that_lives_too_long_is_found() {
         assert!(is_fine((99, 101), "GET a", bulk("v")));
-        assert!(!is_fine((100, 101), "GET a", bulk("v")));
-        assert!(!is_fine((100, 101), "MGET a b", strings(&["v", "v"])));
+        assert!(!is_fine((101, 102), "GET a", bulk("v")));
+        assert!(!is_fine((101, 102), "MGET a b", strings(&["v", "v"])));
     }
 
     #[test]

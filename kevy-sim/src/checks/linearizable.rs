@@ -13,7 +13,7 @@ pub trait Model {
     /// What it holds.
     type State: Clone + Eq + Hash + Debug;
     /// What is done to it, with what was observed; an action without observation is one whose outcome is unknown.
-    type Action: Debug;
+    type Action: Debug + PartialEq;
 
     /// What it holds at first.
     fn initial(&self) -> Self::State;
@@ -30,6 +30,12 @@ pub trait Model {
 
     /// What `action` can leave behind.
     fn leaves(&self, action: &Self::Action) -> Leaves<Self::State>;
+
+    /// Whether `steps` actions that leave [`Leaves::Next`] can lead from one state to another one.
+    fn leads(&self, from: &Self::State, to: &Self::State, steps: usize) -> bool;
+
+    /// Whether only actions that [need](Self::needs) one of the two states tell them apart.
+    fn alike(&self, one: &Self::State, other: &Self::State) -> bool;
 }
 
 /// What an action can leave behind.
@@ -37,8 +43,8 @@ pub trait Model {
 pub enum Leaves<S> {
     /// This state, if it changes anything.
     Exactly(S),
-    /// Who knows.
-    Any,
+    /// A state that depends on what it found.
+    Next,
     /// What it found.
     Same,
 }
@@ -140,7 +146,7 @@ impl<M: Model> Search<'_, M> {
                 continue;
             };
             self.done[next / 64] |= 1 << (next % 64);
-            let strands = state != frame.state && self.strands(&frame.state);
+            let strands = state != frame.state && self.strands(&frame.state, &state);
             if !strands && self.seen.insert((self.done.clone(), state.clone())) {
                 placed += usize::from(operation.returned.is_some());
                 let frame = self.frame(state, Some(next));
@@ -156,21 +162,51 @@ impl<M: Model> Search<'_, M> {
         }
     }
 
-    /// Whether leaving `state` for good would strand an operation that needs it.
-    fn strands(&self, state: &M::State) -> bool {
-        let mut is_needed = false;
-        for (index, operation) in self.operations.iter().enumerate() {
-            if self.is_done(index) {
-                continue;
-            }
-            match self.model.leaves(&operation.action) {
-                Leaves::Exactly(left) if left == *state => return false,
-                Leaves::Any => return false,
-                Leaves::Exactly(_) | Leaves::Same => {}
-            }
-            is_needed |= self.model.needs(&operation.action).as_ref() == Some(state);
+    /// Whether leaving `state` for `after` would strand an operation that needs it, because nothing leads back.
+    fn strands(&self, state: &M::State, after: &M::State) -> bool {
+        let needs_it = |action: &M::Action| self.model.needs(action).as_ref() == Some(state);
+        if !self.waiting().any(needs_it) {
+            return false;
         }
-        is_needed
+        let steps = self.waiting_steps();
+        let leads = |from: &M::State| from == state || self.model.leads(from, state, steps);
+        let leads_back = |action| match self.model.leaves(action) {
+            Leaves::Exactly(left) => leads(&left),
+            Leaves::Next | Leaves::Same => false,
+        };
+        !leads(after) && !self.waiting().any(leads_back)
+    }
+
+    /// Whether an operation of unknown outcome may explain something at `state`, beside those `chosen` already.
+    fn is_worth_a_try(&self, operation: usize, chosen: &[usize], state: &M::State) -> bool {
+        let action = &self.operations[operation].action;
+        // Two unknown outcomes of one action are interchangeable once both are possible.
+        let is_chosen = |other: &usize| self.operations[*other].action == *action;
+        if chosen.iter().any(is_chosen) {
+            return false;
+        }
+        let Leaves::Exactly(left) = self.model.leaves(action) else {
+            return true;
+        };
+        let steps = self.waiting_steps();
+        let explains = |action: &M::Action| {
+            let needed = self.model.needs(action);
+            needed.is_some_and(|needed| left == needed || self.model.leads(&left, &needed, steps))
+        };
+        !self.model.alike(&left, state) || self.waiting().any(explains)
+    }
+
+    /// Actions that wait for their place.
+    fn waiting(&self) -> impl Iterator<Item = &M::Action> {
+        let all = self.operations.iter().enumerate();
+        all.filter(|(index, _)| !self.is_done(*index))
+            .map(|(_, operation)| &operation.action)
+    }
+
+    /// How many of them leave a state that depends on what they find.
+    fn waiting_steps(&self) -> usize {
+        let steps = |action: &&M::Action| self.model.leaves(action) == Leaves::Next;
+        self.waiting().filter(steps).count()
     }
 
     fn is_done(&self, operation: usize) -> bool {
@@ -197,7 +233,9 @@ impl<M: Model> Search<'_, M> {
                         known.push(index);
                     }
                 }
-                None if !waits => unknown.push(index),
+                None if !waits && self.is_worth_a_try(index, &unknown, &state) => {
+                    unknown.push(index);
+                }
                 None => {}
             }
         }
@@ -221,7 +259,7 @@ mod tests {
     /// A register of numbers: `(what to write, what was read)`.
     struct Numbers;
 
-    #[derive(Debug)]
+    #[derive(Debug, PartialEq)]
     enum Do {
         Write(u32),
         Read(u32),
@@ -258,6 +296,14 @@ mod tests {
                 Do::Read(_) => Leaves::Same,
                 Do::Write(number) => Leaves::Exactly(*number),
             }
+        }
+
+        fn leads(&self, from: &u32, to: &u32, _: usize) -> bool {
+            from == to
+        }
+
+        fn alike(&self, _: &u32, _: &u32) -> bool {
+            true
         }
     }
 

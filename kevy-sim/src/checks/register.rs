@@ -10,7 +10,7 @@ use crate::reply::{Reply, number};
 use std::collections::BTreeMap;
 
 /// How many lines of a history a violation shows.
-const LINES_MAX: usize = 40;
+const LINES_MAX: usize = 400;
 
 /// Checks each group by itself. A key `name:part` belongs to the group `name`, a key without `:` is a group of its own; every
 /// command names all keys of one group.
@@ -146,9 +146,18 @@ impl Model for Register {
                 Leaves::Exactly(Some(value))
             }
             (What::Add(_), Some(Observed::Number(sum))) => Leaves::Exactly(Some(sum)),
-            (What::Add(_), _) => Leaves::Any,
+            (What::Add(_), _) => Leaves::Next,
             (What::Delete, _) => Leaves::Exactly(None),
         }
+    }
+
+    fn leads(&self, from: &Option<i64>, to: &Option<i64>, steps: usize) -> bool {
+        // Each step adds or takes 1.
+        to.is_some_and(|to| from.unwrap_or(0).abs_diff(to) <= steps as u64)
+    }
+
+    fn alike(&self, one: &Option<i64>, other: &Option<i64>) -> bool {
+        one.is_some() == other.is_some()
     }
 }
 
