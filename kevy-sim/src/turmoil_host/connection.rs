@@ -6,12 +6,13 @@ use kevy_node::host::{Event, Received, Sent, Slot};
 use kevy_proto::rng::Rng;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use turmoil::net::TcpStream;
 use turmoil::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
@@ -281,6 +282,19 @@ impl Connection {
         }
     }
 
+    /// Sends one piece, which turmoil takes as a whole or not at all. A writer that waits for room is not woken when its peer
+    /// resets the connection, as a kernel would wake it: so it gives up some time after the peer's end.
+    async fn send_piece(&self, half: &mut OwnedWriteHalf, piece: &[u8]) -> io::Result<()> {
+        loop {
+            if let Ok(sent) = timeout(LINGER, half.write_all(piece)).await {
+                return sent;
+            }
+            if self.state.borrow().input_ended {
+                return Err(io::Error::from(io::ErrorKind::BrokenPipe));
+            }
+        }
+    }
+
     fn take_output(self: &Rc<Self>, state: &mut State, rng: &mut Rng) -> Vec<u8> {
         let most = 1 + rng.below(self.chunk_bytes.max(64) as u64) as usize;
         let count = state.output.len().min(most);
@@ -298,7 +312,11 @@ async fn read(connection: Rc<Connection>, mut half: OwnedReadHalf, mut rng: Rng)
         let room = connection.has_room().await;
         let most = 1 + rng.below(room as u64) as usize;
         match half.read(&mut buffer[..most]).await {
-            Ok(0) | Err(_) => return connection.ended(),
+            Ok(0) => return connection.ended(),
+            Err(_) => {
+                connection.broke();
+                return connection.ended();
+            }
             Ok(count) => connection.arrived(&buffer[..count]),
         }
     }
@@ -311,7 +329,7 @@ async fn write(
     reader: AbortHandle,
 ) {
     while let Some(piece) = connection.next_output(&mut rng).await {
-        if half.write_all(&piece).await.is_err() {
+        if connection.send_piece(&mut half, &piece).await.is_err() {
             connection.broke();
             break;
         }
