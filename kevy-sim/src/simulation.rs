@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 /// Simulated time after which a run that is not over has failed.
-const DURATION_MAX: Duration = Duration::from_secs(600);
+const DURATION_MAX: Duration = Duration::from_mins(10);
 /// Simulated time within which what clients left behind must be gone.
 const TIDY_WITHIN: Duration = Duration::from_secs(10);
 /// Simulated time within which a node that was asked to stop has stopped.

@@ -136,5 +136,15 @@ fn the_checks_find_a_mesh_that_loses_releases() {
 #[test]
 fn the_checks_find_a_mesh_that_loses_order() {
     let found = found_under(Sabotage::Unordered, Workload::Strings);
-    assert!(!found.is_empty());
+    assert!(found.contains(&"reply order"), "{found:?}");
+    let found = found_under(Sabotage::Unordered, Workload::Registers);
+    assert!(found.contains(&"linearizability"), "{found:?}");
+}
+
+#[test]
+fn the_checks_find_locks_that_nobody_holds() {
+    let found = found_under(Sabotage::ForgedGrants, Workload::Pairs);
+    assert!(found.contains(&"atomicity"), "{found:?}");
+    let found = found_under(Sabotage::ForgedGrants, Workload::Transfers);
+    assert!(found.contains(&"constant sum"), "{found:?}");
 }

@@ -224,13 +224,11 @@ fn one_of_all(elements: &[Reply]) -> Result<&Reply, String> {
 }
 
 fn value(reply: &Reply) -> Result<Observed, String> {
-    match reply {
-        Reply::Null => Ok(Observed::Value(None)),
-        reply => {
-            let number = number(reply).ok_or("an unexpected reply")?;
-            Ok(Observed::Value(Some(number)))
-        }
+    if *reply == Reply::Null {
+        return Ok(Observed::Value(None));
     }
+    let number = number(reply).ok_or("an unexpected reply")?;
+    Ok(Observed::Value(Some(number)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub const UNIX_START_MILLIS: i64 = 1_893_456_000_000;
 
 /// What the monotonic clock says when a simulation starts: not 0, so that code which takes 0 for "never" is found out.
-const MONOTONIC_START: Duration = Duration::from_secs(3600);
+const MONOTONIC_START: Duration = Duration::from_hours(1);
 
 const MILLION: i128 = 1_000_000;
 

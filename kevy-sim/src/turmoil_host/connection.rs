@@ -89,6 +89,10 @@ pub(crate) struct Connection {
 }
 
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are independent of each other, as those of a socket are"
+)]
 struct State {
     input: VecDeque<u8>,
     /// The peer has closed its side or is gone.

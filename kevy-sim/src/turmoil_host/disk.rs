@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn an_interrupted_replacement_leaves_the_old_content() {
         let faults = DiskFaults {
-            latency_max: Duration::from_secs(3600),
+            latency_max: Duration::from_hours(1),
             ..DiskFaults::default()
         };
         let quick = SimulatedDisk::new(1, DiskFaults::default());

@@ -5,7 +5,7 @@ use super::clock::simulated_time;
 use crate::marks::{Mark, Marks};
 use crate::swarm::Options;
 use crate::trace::{Event, Trace};
-use kevy_node::message::Message;
+use kevy_node::message::{Lock, Message};
 use kevy_proto::ids::{ShardId, TransactionId};
 use kevy_proto::rng::Rng;
 use std::cell::RefCell;
@@ -21,6 +21,8 @@ pub enum Sabotage {
     LostReleases,
     /// Replies of other shards are lost.
     LostReplies,
+    /// The mesh itself grants the locks of commands that run in parts; the shards never hear of them.
+    ForgedGrants,
 }
 
 impl Sabotage {
@@ -30,6 +32,7 @@ impl Sabotage {
             "unordered" => Some(Self::Unordered),
             "lost-releases" => Some(Self::LostReleases),
             "lost-replies" => Some(Self::LostReplies),
+            "forged-grants" => Some(Self::ForgedGrants),
             _ => None,
         }
     }
@@ -89,12 +92,15 @@ impl Queues {
         let mut inner = self.inner.borrow_mut();
         let pair = self.pair(from, to);
         let now = simulated_time();
-        let (from, to) = (from.0, to.0);
         if inner.queues[pair].len() >= self.capacity {
+            let (from, to) = (from.0, to.0);
             trace.record(now, Event::Full { from, to });
             marks.meet(Mark::QueueFull);
             return Err(message);
         }
+        let (from, to, message) = self.forge(from, to, message);
+        let pair = self.pair(from, to);
+        let (from, to) = (from.0, to.0);
         let kind = kind(&message);
         trace.record(now, Event::Queued { from, to, kind });
         inner.note(&message, marks);
@@ -126,7 +132,8 @@ impl Queues {
         let queue = &mut inner.queues[self.pair(from, to)];
         let queued = match self.sabotage {
             Some(Sabotage::Unordered) => queue.pop_back(),
-            Some(Sabotage::LostReleases | Sabotage::LostReplies) | None => queue.pop_front(),
+            Some(Sabotage::LostReleases | Sabotage::LostReplies | Sabotage::ForgedGrants)
+            | None => queue.pop_front(),
         }?;
         let event = Event::Delivered {
             from: from.0,
@@ -155,6 +162,21 @@ impl Queues {
         from.index() * usize::from(self.shards) + to.index()
     }
 
+    fn forge(&self, from: ShardId, to: ShardId, message: Message) -> (ShardId, ShardId, Message) {
+        if let Message::Lock(lock) = &message
+            && self.forges(lock)
+        {
+            let granted = Message::Granted(lock.transaction, Vec::new());
+            return (to, from, granted);
+        }
+        (from, to, message)
+    }
+
+    /// Entries that are to come with the lock cannot be forged.
+    fn forges(&self, lock: &Lock) -> bool {
+        self.sabotage == Some(Sabotage::ForgedGrants) && lock.take.args().is_empty()
+    }
+
     fn loses(&self, message: &Message) -> bool {
         match self.sabotage {
             Some(Sabotage::LostReleases) => matches!(
@@ -162,7 +184,7 @@ impl Queues {
                 Message::Run(_) | Message::Restore(..) | Message::Release(_)
             ),
             Some(Sabotage::LostReplies) => matches!(message, Message::Replies(_)),
-            Some(Sabotage::Unordered) | None => false,
+            Some(Sabotage::Unordered | Sabotage::ForgedGrants) | None => false,
         }
     }
 }

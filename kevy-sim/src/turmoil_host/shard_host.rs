@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 const TURNS_PER_MILLISECOND: u32 = 16;
 
 /// The longest single sleep: a deadline further away is looked at again then.
-const SLEEP_MAX: Duration = Duration::from_secs(60);
+const SLEEP_MAX: Duration = Duration::from_mins(1);
 
 /// The host of one shard.
 pub struct ShardHost {

@@ -12,7 +12,7 @@ const DEADLINE_MAX_MILLIS: u64 = 80;
 const LOOKED_AT_AFTER_MILLIS: i64 = 20;
 
 pub(super) async fn play(mut player: Player) -> Result<(), Failure> {
-    for batch in 0..player.context.options.batches / 4 + 1 {
+    for batch in 0..=player.context.options.batches / 4 {
         let name = format!("e{}.{batch}", player.number);
         let keys: [String; KEYS] = std::array::from_fn(|part| format!("{name}.{part}"));
         let deadline = now_millis(&player) + player.rng.below(DEADLINE_MAX_MILLIS) as i64;

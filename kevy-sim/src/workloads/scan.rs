@@ -29,7 +29,7 @@ pub(super) async fn prepare(client: &mut Client) -> Result<(), Failure> {
 
 /// Even clients scan, odd ones let keys come and go.
 pub(super) async fn play(mut player: Player) -> Result<(), Failure> {
-    for _ in 0..player.context.options.batches / 4 + 1 {
+    for _ in 0..=player.context.options.batches / 4 {
         if player.number.is_multiple_of(2) {
             iterate(&mut player).await?;
         } else {
