@@ -208,7 +208,9 @@ impl Inner {
             Message::Run(part) => {
                 self.open.remove(&part.transaction);
             }
-            Message::Restore(transaction, _) | Message::Release(transaction) => {
+            Message::Restore(transaction, _)
+            | Message::Release(transaction)
+            | Message::NoMemory(transaction) => {
                 self.open.remove(transaction);
             }
             Message::Requests(_)
@@ -231,6 +233,7 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Lock(_) => "lock",
         Message::Granted(..) => "granted",
         Message::Refused(_) => "refused",
+        Message::NoMemory(_) => "no-memory",
         Message::Run(_) => "run",
         Message::Ran(..) => "ran",
         Message::Restore(..) => "restore",
