@@ -223,9 +223,9 @@ pub struct Player {
 }
 
 /// How often one player vanishes at most: unknown outcomes make histories hard to check.
-const VANISHES_MAX: u32 = 3;
+const VANISHES_MAX: u32 = 2;
 /// How many requests a player sends before it vanishes, at most.
-const REQUESTS_BEFORE_VANISHING: usize = 3;
+const REQUESTS_BEFORE_VANISHING: usize = 2;
 /// Longest pause between two batches of a player, in milliseconds.
 const PAUSE_MAX_MILLIS: u64 = 4;
 

@@ -72,9 +72,9 @@ fn get(keys: &Keys, key: &[u8]) -> Reply {
 
 fn increment(keys: &mut Keys, key: &[u8]) -> Reply {
     let value = keys.get(key).map_or(&b"0"[..], Vec::as_slice);
-    let number: Option<i64> = std::str::from_utf8(value)
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let text = std::str::from_utf8(value).unwrap_or_default();
+    // `06` is no number here.
+    let number: Option<i64> = text.parse().ok().filter(|n: &i64| n.to_string() == text);
     let Some(sum) = number.and_then(|number| number.checked_add(1)) else {
         return error("ERR value is not an integer or out of range");
     };
@@ -114,6 +114,17 @@ mod tests {
                 error("ERR value is not an integer or out of range")
             }),
             unknown(1, 7, "DEL a"),
+        ];
+        assert_eq!(check(&history), Ok(()));
+    }
+
+    #[test]
+    fn a_number_has_no_leading_zero() {
+        let history = [
+            operation(1, (1, 9), "SET a 06", Reply::OK),
+            operation(1, (2, 10), "INCR a", {
+                error("ERR value is not an integer or out of range")
+            }),
         ];
         assert_eq!(check(&history), Ok(()));
     }
