@@ -24,6 +24,8 @@ pub mod lzf;
 pub mod number;
 pub mod payload;
 
+pub mod value;
+
 pub use context::Context;
 pub use effects::Effects;
 pub use keyspace::Keyspace;

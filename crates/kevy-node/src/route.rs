@@ -70,9 +70,14 @@ fn by_keys(keys: Keys, args: Args<'_>, map: SlotMap, here: ShardId, door: Door) 
 /// refuses them, which a part of it might not.
 fn is_whole(keys: Keys, args: Args<'_>) -> bool {
     match keys {
-        Keys::Range { first, last: -1, step } if step > 1 => {
-            args.len().saturating_sub(first.max(0) as usize).is_multiple_of(step as usize)
-        }
+        Keys::Range {
+            first,
+            last: -1,
+            step,
+        } if step > 1 => args
+            .len()
+            .saturating_sub(first.max(0) as usize)
+            .is_multiple_of(step as usize),
         Keys::None
         | Keys::Range { .. }
         | Keys::Counted { .. }

@@ -11,6 +11,7 @@
 
 mod access;
 mod blob;
+mod collections;
 mod detached;
 mod entry;
 mod expiry;
@@ -61,6 +62,7 @@ pub struct Keyspace {
     active_expire: bool,
     /// The sum of the entries' [`Entry::memory_bytes`].
     used_bytes: usize,
+    encoding_limits: crate::value::EncodingLimits,
 }
 
 impl Keyspace {
@@ -83,6 +85,7 @@ impl Keyspace {
             expiry_mode: ExpiryMode::default(),
             active_expire: true,
             used_bytes: 0,
+            encoding_limits: crate::value::EncodingLimits::default(),
         }
     }
 
