@@ -17,6 +17,7 @@ mod entry;
 mod expiry;
 mod growable;
 mod key_access;
+mod segment;
 mod table;
 mod walk;
 

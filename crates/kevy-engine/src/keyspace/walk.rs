@@ -136,6 +136,7 @@ impl Keyspace {
     fn segment_from(&self, from: u64) -> (Vec<(u64, &Entry)>, u64) {
         let (entries, after) = self.table.segment_at(from);
         let mut here: Vec<(u64, &Entry)> = entries
+            .iter()
             .map(|entry| (position(self.table.hash(entry.key())), entry))
             .filter(|(position, _)| *position >= from)
             .collect();
@@ -157,10 +158,10 @@ impl Keyspace {
         }
         for _ in 0..RANDOM_TRIES {
             let from = self.rng.next_u64() >> (64 - POSITION_BITS);
-            let count = self.table.segment_at(from).0.count();
-            if count > 0 {
-                let chosen = self.rng.below(count as u64) as usize;
-                return self.table.segment_at(from).0.nth(chosen);
+            let (here, _) = self.table.segment_at(from);
+            if !here.is_empty() {
+                let chosen = self.rng.below(here.len() as u64) as usize;
+                return here.get(chosen);
             }
         }
         self.iter().next()
