@@ -345,7 +345,7 @@ fn emit_set(effects: &mut Effects, key: &[u8], value: &[u8], deadline: Option<&[
 }
 
 /// What an allocator with four size classes to a doubling (mimalloc) spends on `bytes`.
-pub(super) fn allocated(bytes: usize) -> usize {
+pub(crate) fn allocated(bytes: usize) -> usize {
     let step = (bytes.next_power_of_two() / 8).max(16);
     bytes.next_multiple_of(step)
 }
