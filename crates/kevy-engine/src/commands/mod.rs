@@ -11,6 +11,7 @@ mod dump;
 mod element_scan;
 mod expiry;
 mod generic;
+mod hash;
 mod keys;
 mod lcs;
 mod object;
@@ -38,6 +39,8 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         object::COMMANDS,
         dump::COMMANDS,
         sort::COMMANDS,
+        hash::COMMANDS,
+        hash::field_expiry::COMMANDS,
     ]
     .into_iter()
 }
