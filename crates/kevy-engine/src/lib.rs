@@ -18,6 +18,7 @@ pub mod commands;
 mod context;
 mod effects;
 pub mod glob;
+pub mod hyperloglog;
 pub mod keyspace;
 pub mod long_double;
 pub mod lzf;

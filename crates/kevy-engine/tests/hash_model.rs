@@ -110,8 +110,10 @@ impl World {
             Step::Expire(number, ttl) => {
                 let (name, deadline) = (name(number), at(ttl, self.now_ms));
                 self.hash.set_deadline(&name, deadline, self.now_ms);
-                if self.alive(&name).is_some() {
-                    self.model.get_mut(&name).unwrap().1 = deadline;
+                if self.alive(&name).is_some()
+                    && let Some(held) = self.model.get_mut(&name)
+                {
+                    held.1 = deadline;
                 }
             }
             Step::RemoveDue(budget) => self.remove_due(budget),

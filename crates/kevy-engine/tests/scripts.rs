@@ -262,8 +262,9 @@ impl Engine {
             self.keyspace.len(),
             self.keyspace.expires_len(),
             self.keyspace.used_bytes(),
+            self.keyspace.next_deadline(),
         );
-        if left == (0, 0, 0) {
+        if left == (0, 0, 0, None) {
             Ok(())
         } else {
             Err(format!(

@@ -12,6 +12,7 @@ mod element_scan;
 mod expiry;
 mod generic;
 mod hash;
+mod hyperloglog;
 mod keys;
 mod lcs;
 mod object;
@@ -41,6 +42,7 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         sort::COMMANDS,
         hash::COMMANDS,
         hash::field_expiry::COMMANDS,
+        hyperloglog::COMMANDS,
     ]
     .into_iter()
 }
