@@ -2,8 +2,7 @@
 
 use crate::glommio_host::clock::HostClock;
 use crate::glommio_host::entropy::HostEntropy;
-use crate::glommio_host::listener::Listener;
-use crate::glommio_host::mesh::{Doorbell, MeshPort, mesh};
+use crate::glommio_host::mesh::{Doorbell, mesh};
 use crate::glommio_host::network::{ConnectionCount, DOORBELL};
 use crate::glommio_host::{GlommioHost, HostParts, probe};
 use crate::startup::cores::Plan;
@@ -188,9 +187,10 @@ fn seats(
     let clock = HostClock::start();
     let count = ConnectionCount::default();
     let process = describe_process();
-    let ports: Vec<MeshPort<Message>> = mesh(doorbells);
-    let seat =
-        |(id, ((poll, listeners), mesh)): (u16, ((Poll, Vec<Listener>), MeshPort<Message>))| Seat {
+    let ports = mesh::<Message>(doorbells);
+    let mut seats = Vec::with_capacity(ports.len());
+    for (((id, mesh), poll), listeners) in (0..).zip(ports).zip(polls).zip(listeners) {
+        seats.push(Seat {
             parts: HostParts {
                 poll,
                 listeners,
@@ -207,11 +207,9 @@ fn seats(
                 now: clock.now(),
             },
             doorbells: Arc::clone(doorbells),
-        };
-    (0..)
-        .zip(polls.into_iter().zip(listeners).zip(ports))
-        .map(seat)
-        .collect()
+        });
+    }
+    seats
 }
 
 impl Seat {
@@ -260,6 +258,7 @@ fn describe_process() -> Process {
         executable: std::env::current_exe()
             .map_or_else(|_| String::new(), |path| path.display().to_string()),
         config_file: String::new(),
+        set_log_level: Some(logging::set_level),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
 use bytes::BytesMut;
 use kevy_engine::{Command, Context};
+use kevy_proto::command::Flags;
 use kevy_proto::ids::ShardId;
 use kevy_proto::resp::{
     Args, Decoded, Encoder, ErrorReply, ProtocolError, RespVersion, is_cross_protocol,
@@ -92,16 +93,44 @@ impl Shard {
         if !self.locks.is_empty() && self.wait_for_locks(session, command, args) {
             return;
         }
+        if session.client.no_touch {
+            self.keyspace.set_touching(false);
+            self.run_here(session, command, args);
+            self.keyspace.set_touching(true);
+        } else {
+            self.run_here(session, command, args);
+        }
+    }
+
+    fn run_here(&mut self, session: &mut Session, command: &'static Command, args: Args<'_>) {
         let version = session.client.version;
         if session.replies.is_direct() && session.client.reply_mode == ReplyMode::On {
-            self.run_command(command, args, version, session.replies.output_mut());
+            self.run_single(command, args, version, session.replies.output_mut());
             session.replies.count_direct();
         } else {
             let mut reply = std::mem::take(&mut self.scratch);
-            self.run_command(command, args, version, &mut reply);
+            self.run_single(command, args, version, &mut reply);
             Self::finish_reply(session, reply.split());
             self.scratch = reply;
         }
+    }
+
+    /// Runs a single request's command on our own keys, unless there is no memory for it.
+    pub(crate) fn run_single(
+        &mut self,
+        command: &'static Command,
+        args: Args<'_>,
+        version: RespVersion,
+        out: &mut BytesMut,
+    ) {
+        if self.memory_limit_bytes > 0
+            && command.flags.contains(Flags::DENYOOM)
+            && !self.make_room()
+        {
+            self.stats.error_replies += 1;
+            return Encoder::new(out, version).error(&ErrorReply::OutOfMemory);
+        }
+        self.run_command(command, args, version, out);
     }
 
     /// Runs a command on our own keys; its reply is appended to `out`.

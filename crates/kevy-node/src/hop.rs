@@ -62,12 +62,14 @@ impl Shard {
         batch.slot = Some(session.slot);
         batch.connection = Some(session.id);
         batch.version = session.client.version;
+        batch.no_touch = session.client.no_touch;
         self.unanswered += 1;
         self.send(shard, Message::Requests(batch));
     }
 
     /// Runs the requests of another shard's session. Those whose keys a transaction has locked are answered later.
     pub(crate) fn run_batch(&mut self, from: ShardId, mut batch: Box<Batch>) {
+        self.keyspace.set_touching(!batch.no_touch);
         let mut replies = std::mem::take(&mut batch.replies);
         for index in 0..batch.requests.len() {
             let request = batch.requests[index];
@@ -79,9 +81,10 @@ impl Shard {
                 }
             }
             let mark = replies.len();
-            self.run_command(request.command, args, batch.version, &mut replies);
+            self.run_single(request.command, args, batch.version, &mut replies);
             batch.lengths.push((request.sequence, replies.len() - mark));
         }
+        self.keyspace.set_touching(true);
         batch.replies = replies;
         self.send(from, Message::Replies(batch));
     }

@@ -16,6 +16,7 @@ mod execute;
 mod hop;
 pub mod host;
 pub mod lock_table;
+mod memory;
 pub mod message;
 pub mod query;
 pub mod reply_order;

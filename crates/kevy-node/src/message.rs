@@ -28,6 +28,8 @@ pub enum Message {
     Granted(TransactionId, Vec<Option<Detached>>),
     /// The locks were not free and waiting was not asked for. Nothing is held.
     Refused(TransactionId),
+    /// The locks were not taken: the command needs memory, and there is none to be had. Nothing is held.
+    NoMemory(TransactionId),
     /// Run this part of a transaction and let its locks go.
     Run(Box<Part>),
     /// What came of a part.
@@ -55,6 +57,8 @@ pub struct Batch {
     pub connection: Option<ConnectionId>,
     /// The version replies are encoded in.
     pub version: RespVersion,
+    /// Whether its reads leave the access clocks of keys alone (`CLIENT NO-TOUCH`).
+    pub no_touch: bool,
     /// The requests, in order.
     pub requests: Vec<Hopped>,
     /// Bytes of all arguments.
@@ -109,6 +113,7 @@ impl Batch {
             return;
         }
         self.slot = None;
+        self.no_touch = false;
         self.connection = None;
         self.requests.clear();
         self.bytes.clear();
@@ -130,6 +135,8 @@ pub struct Lock {
     pub claim: Claim,
     /// Whether to queue if they are not free.
     pub wait: bool,
+    /// Whether the command may need more memory.
+    pub grows: bool,
     /// Keys whose entries are to be taken along once the locks are held (empty: none), in the order of the answer.
     pub take: RequestBuffer,
 }

@@ -29,6 +29,8 @@ pub struct Session {
     pub(crate) state: State,
     /// Whether it stands in the shard's list of sessions with output.
     pub(crate) in_output_list: bool,
+    /// Since when its replies are above the soft limit of `client_output_buffer_limit`.
+    pub(crate) above_soft_limit_since: Option<Instant>,
     /// What the transport still has to say about a partial send.
     pub(crate) awaits_writable: bool,
 }
@@ -97,6 +99,7 @@ impl Session {
             input: BytesMut::new(),
             state: State::Open,
             in_output_list: false,
+            above_soft_limit_since: None,
             awaits_writable: false,
         }
     }

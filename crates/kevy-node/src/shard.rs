@@ -9,15 +9,16 @@
 use crate::command_table::CommandTable;
 use crate::host::{Peer, Slot};
 use crate::lock_table::{LockTable, Ticket};
+use crate::memory::exceeds_hard_limit;
 use crate::message::{Batch, Message};
 use crate::session::{Session, State};
-use crate::settings::Settings;
+use crate::settings::{LogLevel, Settings};
 use crate::stats::Stats;
 use crate::transaction::{Transaction, Waiting};
 use bytes::{Buf, BytesMut};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kevy_engine::keyspace::Partition;
+use kevy_engine::keyspace::{EvictionPolicy, Partition};
 use kevy_engine::{Effects, Keyspace};
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
 use kevy_proto::resp::Limits;
@@ -28,8 +29,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a shard looks after what nobody asked for: expired keys, idle clients.
-pub const CRON_INTERVAL: Duration = Duration::from_millis(100);
 /// How many expired keys are removed in one turn.
 pub const EXPIRED_PER_TURN: usize = 200;
 /// How long a shutdown waits for replies that are outstanding.
@@ -71,6 +70,8 @@ pub struct Process {
     pub executable: String,
     /// Path of the configuration file, empty without one.
     pub config_file: String,
+    /// Changes how much is logged (`CONFIG SET loglevel`).
+    pub set_log_level: Option<fn(LogLevel)>,
 }
 
 /// One core's data plane.
@@ -88,6 +89,9 @@ pub struct Shard {
     pub(crate) commands: CommandTable,
     pub(crate) stats: Stats,
     pub(crate) rng: Rng,
+    /// This shard's share of `maxmemory`; 0: no limit.
+    pub(crate) memory_limit_bytes: u64,
+    pub(crate) eviction_policy: EvictionPolicy,
     pub(crate) sessions: Vec<Option<Box<Session>>>,
     next_connection: u64,
     pub(crate) locks: LockTable,
@@ -144,7 +148,7 @@ impl Shard {
             index: config.id.0,
             count: shards,
         };
-        Self {
+        let mut shard = Self {
             id: config.id,
             map,
             now: config.now,
@@ -154,6 +158,8 @@ impl Shard {
             commands: CommandTable::new(),
             stats: Stats::new(config.now),
             rng: Rng::from_seed(config.seed ^ 0x6b65_7679),
+            memory_limit_bytes: 0,
+            eviction_policy: EvictionPolicy::NoEviction,
             sessions: Vec::new(),
             next_connection: 0,
             locks: LockTable::new(),
@@ -174,7 +180,9 @@ impl Shard {
             shutdown: Shutdown::No,
             settings,
             config,
-        }
+        };
+        shard.apply_memory_settings();
+        shard
     }
 
     /// Which shard this is.
@@ -195,7 +203,7 @@ impl Shard {
         if now.monotonic < self.next_cron {
             return;
         }
-        self.next_cron = now.monotonic + CRON_INTERVAL;
+        self.next_cron = now.monotonic + self.cron_interval();
         let more = self
             .keyspace
             .expire_due(now, EXPIRED_PER_TURN, &mut self.effects);
@@ -204,6 +212,7 @@ impl Shard {
         }
         self.effects.clear();
         self.close_idle_clients();
+        self.close_slow_clients();
         self.stats.sample(now);
         self.advance_shutdown();
     }
@@ -430,7 +439,8 @@ impl Shard {
             Message::Replies(batch) => self.take_replies(batch),
             Message::Lock(lock) => self.lock(from, *lock),
             Message::Granted(id, entries) => self.lock_granted(id, from, entries),
-            Message::Refused(id) => self.lock_refused(id, from),
+            Message::Refused(id) => self.lock_refused(id),
+            Message::NoMemory(id) => self.lock_denied(id),
             Message::Run(part) => self.run_part(from, &part),
             Message::Ran(id, partial) => self.part_ran(id, from, *partial),
             Message::Restore(id, entries) => self.restore(id, entries),
@@ -459,6 +469,19 @@ impl Shard {
     pub(crate) fn return_session(&mut self, session: Box<Session>) {
         let slot = session.slot;
         self.flush_batches(&session);
+        if exceeds_hard_limit(
+            &session,
+            self.settings
+                .server
+                .client_output_buffer_limit
+                .normal
+                .hard_bytes,
+        ) {
+            tracing::warn!(client = %session.id, "closing a client: its replies exceed client_output_buffer_limit");
+            self.stats.output_buffer_limit_disconnections += 1;
+            self.to_close.push_back(slot);
+            return;
+        }
         let announce = !session.replies.output().is_empty() || session.is_drained();
         self.sessions[slot.index()] = Some(session);
         if announce {
@@ -545,6 +568,11 @@ impl Shard {
             .map(|s| s.slot)
             .collect();
         slots.into_iter().for_each(|slot| self.close(slot));
+    }
+
+    /// How often the shard looks after what nobody asked for: expired keys, idle clients (`hz`).
+    fn cron_interval(&self) -> Duration {
+        Duration::from_secs(1) / self.settings.server.hz.max(1)
     }
 
     fn advance_shutdown(&mut self) {

@@ -18,6 +18,8 @@ pub struct Stats {
     pub protocol_errors: u64,
     /// Connections closed for a query buffer above its limit.
     pub query_buffer_limit_disconnections: u64,
+    /// Connections closed for replies above their limit.
+    pub output_buffer_limit_disconnections: u64,
     /// Bytes received from clients.
     pub input_bytes: u64,
     /// Bytes sent to clients.
@@ -47,6 +49,7 @@ impl Stats {
             error_replies: 0,
             protocol_errors: 0,
             query_buffer_limit_disconnections: 0,
+            output_buffer_limit_disconnections: 0,
             input_bytes: 0,
             output_bytes: 0,
             transactions: 0,

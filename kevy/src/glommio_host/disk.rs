@@ -1,7 +1,7 @@
 //! The data directory, through glommio.
 //!
 //! Reads and writes go through the executor's ring, so the shard serves clients meanwhile. Names are listed with
-//! std calls: that is done once, at start, and io_uring has no operation for it.
+//! std calls: that is done once, at start, and `io_uring` has no operation for it.
 
 use super::executor::Outstanding;
 use glommio::io::{BufferedFile, Directory, rename};

@@ -2,12 +2,17 @@
 //!
 //! * [`network`]: client connections; [`listener`]: where they come from;
 //! * [`mesh`]: messages between shards; [`park`]: how none is missed by a shard that sleeps;
-//! * [`spin`]: how long to poll before sleeping; [`executor`]: getting along with glommio;
+//! * [`spin`]: how long to poll before sleeping; [`contention`]: when not to; [`executor`]: getting along with glommio;
 //! * [`disk`], [`clock`], [`entropy`]: the rest of the machine; [`probe`]: what it must be able to do.
 //!
 //! [`GlommioHost`] joins them for one shard, and decides how to wait.
 
 pub(crate) mod clock;
+pub(crate) mod contention;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "nothing is written to disk in this version")
+)]
 pub(crate) mod disk;
 pub(crate) mod entropy;
 pub(crate) mod executor;
@@ -19,6 +24,7 @@ pub(crate) mod probe;
 pub(crate) mod spin;
 
 use clock::HostClock;
+use contention::Contention;
 use executor::Outstanding;
 use kevy_node::host::{Clock, Event, Mesh, Patience, Received, Sent, Slot, Transport};
 use kevy_node::message::Message;
@@ -28,7 +34,7 @@ use listener::Listener;
 use mesh::MeshPort;
 use mio::Poll;
 use network::{ConnectionCount, Network};
-use spin::{CONTENDED_YIELD, Spin};
+use spin::Spin;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -63,6 +69,7 @@ pub(crate) struct GlommioHost {
     client_spin: Spin,
     /// What was learned of waiting for other shards' answers.
     answer_spin: Spin,
+    contention: Contention,
     has_reported_stop: bool,
 }
 
@@ -70,7 +77,7 @@ impl GlommioHost {
     /// Builds the host on its executor.
     ///
     /// # Errors
-    /// As epoll_ctl(2).
+    /// As `epoll_ctl(2)`.
     pub(crate) fn new(parts: HostParts) -> io::Result<Self> {
         Ok(Self {
             network: Network::new(parts.poll, parts.listeners, parts.count)?,
@@ -79,10 +86,15 @@ impl GlommioHost {
             outstanding: Outstanding::default(),
             client_spin: Spin::new(parts.may_spin),
             answer_spin: Spin::new(parts.may_spin),
+            contention: Contention::of_this_thread(),
             has_reported_stop: false,
         })
     }
 
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "nothing is written to disk in this version")
+    )]
     /// The count that everyone who starts a glommio operation on this executor must hold.
     pub(crate) fn outstanding(&self) -> &Outstanding {
         &self.outstanding
@@ -113,8 +125,8 @@ impl GlommioHost {
         events: &mut Vec<Event>,
     ) -> io::Result<(bool, Duration)> {
         let begin = self.clock.monotonic();
-        let budget = self.spin_for(patience).begin(begin.nanos);
-        if budget.is_zero() {
+        let budget = self.spin_for(patience).begin();
+        if budget.is_zero() || self.contention.is_contended(begin.nanos) {
             return Ok((false, Duration::ZERO));
         }
         let mut now = begin;
@@ -123,16 +135,9 @@ impl GlommioHost {
                 self.spin_for(patience).found();
                 return Ok((true, now - begin));
             }
-            // Whoever else wants this core gets it; and then polling was not a good use of it.
-            let before = self.clock.monotonic();
-            std::thread::yield_now();
             now = self.clock.monotonic();
-            if now - before > CONTENDED_YIELD {
-                self.spin_for(patience).contended(now.nanos);
-                break;
-            }
         }
-        Ok((self.collect(Duration::ZERO, events)?, now - begin))
+        Ok((false, now - begin))
     }
 
     fn mesh_speaks(&self) -> bool {

@@ -37,6 +37,7 @@ pub(crate) struct ConnectionCount(Arc<AtomicUsize>);
 
 impl ConnectionCount {
     /// How many there are now.
+    #[cfg(test)]
     pub(crate) fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
@@ -103,7 +104,7 @@ impl Network {
     /// Registers `listeners` with `poll`.
     ///
     /// # Errors
-    /// As epoll_ctl(2).
+    /// As `epoll_ctl(2)`.
     pub(crate) fn new(
         poll: Poll,
         listeners: Vec<Listener>,
@@ -139,7 +140,7 @@ impl Network {
     /// Collects what has happened, waiting for at most `timeout` if nothing has.
     ///
     /// # Errors
-    /// As epoll_wait(2), except for interruptions.
+    /// As `epoll_wait(2)`, except for interruptions.
     pub(crate) fn collect(&mut self, timeout: Duration, events: &mut Vec<Event>) -> io::Result<()> {
         self.report_unread_ends(events);
         self.resume_accepting(events);

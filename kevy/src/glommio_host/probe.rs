@@ -14,13 +14,13 @@ const DESCRIPTORS_OF_SHARD: u64 = 24;
 /// Why kevy cannot run here, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unfit {
-    /// No io_uring.
+    /// No `io_uring`.
     #[error(
         "io_uring is not available ({0}): kevy needs Linux 5.8 or newer with io_uring allowed; see \
          /proc/sys/kernel/io_uring_disabled and, in a container, its seccomp profile"
     )]
     NoUring(io::Error),
-    /// An io_uring that lacks operations.
+    /// An `io_uring` that lacks operations.
     #[error("io_uring is too old on this kernel: kevy needs Linux 5.8 or newer")]
     OldUring,
     /// Too little memory may be locked.

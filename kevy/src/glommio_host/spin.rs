@@ -6,10 +6,10 @@
 //!
 //! * a sleep that ended soon says that polling would have found it: the budget grows;
 //! * a sleep that lasted says that it would not: the budget shrinks;
-//! * many fruitless polls in a row switch polling off for ever longer;
-//! * a core that others want (giving it up took time) is left to them for a while.
+//! * many fruitless polls in a row switch polling off for ever longer.
 //!
-//! An idle server therefore does not poll at all.
+//! An idle server therefore does not poll at all. Nor does one whose core others want: see
+//! [`contention`](super::contention).
 
 use std::time::Duration;
 
@@ -23,12 +23,6 @@ const SHORTEST_SPIN: Duration = Duration::from_micros(8);
 const FAILURES_ALLOWED: u32 = 8;
 /// For how many waits polling is off at first, and at most.
 const WAITS_OFF: (u32, u32) = (16, 4096);
-/// Giving up the core for longer than this means that somebody else ran.
-pub(crate) const CONTENDED_YIELD: Duration = Duration::from_micros(25);
-/// How long polling is off once somebody else wants the core, at first and at most.
-const CONTENDED_PAUSE: (Duration, Duration) =
-    (Duration::from_millis(2), Duration::from_millis(128));
-
 /// What one kind of waiting has taught.
 #[derive(Debug)]
 pub(crate) struct Spin {
@@ -37,9 +31,6 @@ pub(crate) struct Spin {
     failures_in_a_row: u32,
     waits_off: u32,
     next_waits_off: u32,
-    /// On the caller's clock, in nanoseconds.
-    contended_until_nanos: u64,
-    contended_pause: Duration,
 }
 
 impl Spin {
@@ -51,14 +42,12 @@ impl Spin {
             failures_in_a_row: 0,
             waits_off: 0,
             next_waits_off: WAITS_OFF.0,
-            contended_until_nanos: 0,
-            contended_pause: CONTENDED_PAUSE.0,
         }
     }
 
-    /// How long to poll in the wait that begins at `now_nanos`; zero: not at all.
-    pub(crate) fn begin(&mut self, now_nanos: u64) -> Duration {
-        if !self.allowed || now_nanos < self.contended_until_nanos {
+    /// How long to poll in the wait that begins now; zero: not at all.
+    pub(crate) fn begin(&mut self) -> Duration {
+        if !self.allowed {
             return Duration::ZERO;
         }
         if self.waits_off > 0 {
@@ -72,7 +61,6 @@ impl Spin {
     pub(crate) fn found(&mut self) {
         self.failures_in_a_row = 0;
         self.next_waits_off = WAITS_OFF.0;
-        self.contended_pause = CONTENDED_PAUSE.0;
     }
 
     /// The shard slept, after `spun` of polling that found nothing, until `waited` after the wait began.
@@ -88,12 +76,6 @@ impl Spin {
         if !spun.is_zero() {
             self.count_failure();
         }
-    }
-
-    /// Somebody else wants the core.
-    pub(crate) fn contended(&mut self, now_nanos: u64) {
-        self.contended_until_nanos = now_nanos + self.contended_pause.as_nanos() as u64;
-        self.contended_pause = (self.contended_pause * 2).min(CONTENDED_PAUSE.1);
     }
 
     fn count_failure(&mut self) {
@@ -116,7 +98,7 @@ mod tests {
     fn taught() -> Spin {
         let mut spin = Spin::new(true);
         (0..4).for_each(|_| spin.slept(Duration::ZERO, SOON));
-        assert_eq!(spin.begin(0), LONGEST_SPIN);
+        assert_eq!(spin.begin(), LONGEST_SPIN);
         spin
     }
 
@@ -124,17 +106,17 @@ mod tests {
     fn an_idle_shard_does_not_poll() {
         let mut spin = taught();
         for _ in 0..4 {
-            let spun = spin.begin(0);
-            spin.slept(spun, spun + LATE);
+            let polled_for = spin.begin();
+            spin.slept(polled_for, polled_for + LATE);
         }
-        assert_eq!(spin.begin(0), Duration::ZERO);
+        assert_eq!(spin.begin(), Duration::ZERO);
     }
 
     #[test]
     fn polling_that_pays_goes_on() {
         let mut spin = taught();
         (0..1000).for_each(|_| spin.found());
-        assert_eq!(spin.begin(0), LONGEST_SPIN);
+        assert_eq!(spin.begin(), LONGEST_SPIN);
     }
 
     #[test]
@@ -143,31 +125,17 @@ mod tests {
         let mut polled = 0;
         for _ in 0..10_000 {
             // Always just too late for polling: each sleep is short.
-            let spun = spin.begin(0);
-            polled += u32::from(!spun.is_zero());
-            spin.slept(spun, spun + SOON);
+            let polled_for = spin.begin();
+            polled += u32::from(!polled_for.is_zero());
+            spin.slept(polled_for, polled_for + SOON);
         }
         assert!(polled < 100, "polled {polled} times");
-    }
-
-    #[test]
-    fn a_core_that_others_want_is_left_to_them() {
-        let mut spin = taught();
-        spin.contended(1000);
-        assert_eq!(spin.begin(2000), Duration::ZERO);
-        let later = 1000 + CONTENDED_PAUSE.0.as_nanos() as u64;
-        assert_eq!(spin.begin(later), LONGEST_SPIN);
-        spin.contended(later);
-        assert_eq!(
-            spin.begin(later + CONTENDED_PAUSE.0.as_nanos() as u64),
-            Duration::ZERO
-        );
     }
 
     #[test]
     fn too_few_cores_mean_no_polling() {
         let mut spin = Spin::new(false);
         (0..4).for_each(|_| spin.slept(Duration::ZERO, SOON));
-        assert_eq!(spin.begin(0), Duration::ZERO);
+        assert_eq!(spin.begin(), Duration::ZERO);
     }
 }

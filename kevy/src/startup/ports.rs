@@ -141,16 +141,15 @@ fn backlog(settings: &Settings) -> i32 {
 }
 
 fn listen_fault(address: SocketAddr, error: io::Error) -> StartError {
-    // std's own words, without the number that the system's come with.
-    let advice = match error.kind() {
-        io::ErrorKind::AddrInUse => "stop the server that uses it or choose another with --port",
-        io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need a privilege; choose another with --port"
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            "this machine has no such address; choose another with --bind"
-        }
-        _ => "see `bind` and `port` in docs/CONFIGURATION.md",
+    let kind = error.kind();
+    let advice = if kind == io::ErrorKind::AddrInUse {
+        "stop the server that uses it or choose another with --port"
+    } else if kind == io::ErrorKind::PermissionDenied {
+        "ports below 1024 need a privilege; choose another with --port"
+    } else if kind == io::ErrorKind::AddrNotAvailable {
+        "this machine has no such address; choose another with --bind"
+    } else {
+        "see `bind` and `port` in docs/CONFIGURATION.md"
     };
     StartError::Listen {
         address: address.to_string(),
@@ -272,10 +271,7 @@ mod tests {
         let accepted = listeners[0][0].accept().unwrap();
         let socket = socket2::SockRef::from(&accepted.socket);
         assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
-        assert_eq!(
-            socket.tcp_keepalive_time().unwrap(),
-            Duration::from_secs(300)
-        );
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_mins(5));
         assert_eq!(accepted.local_ip.unwrap().to_string(), "127.0.0.1");
         assert!(
             accepted

@@ -5,8 +5,8 @@ use crate::glommio_host::mesh::Doorbell;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once};
 
 /// Exit code after the second signal.
 const EXIT_INTERRUPTED: i32 = 1;
@@ -41,9 +41,10 @@ pub(crate) fn listen(doorbells: Arc<[Doorbell]>) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks every shard to shut down.
+/// Asks every shard to shut down. May be called again: by a signal, and by each shard that ends.
 pub(crate) fn stop_all(doorbells: &[Doorbell]) {
-    notify(State::Stopping);
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| notify(State::Stopping));
     for doorbell in doorbells {
         if let Err(error) = doorbell.request_stop() {
             tracing::warn!("Waking a shard: {error}");

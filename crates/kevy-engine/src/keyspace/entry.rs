@@ -236,7 +236,7 @@ impl Entry {
         let deadline = self.deadline_ms().map(|at| digits.format(at).as_bytes());
         match self.string() {
             // `SET` alone would make a short string compact again.
-            Ok(value) if Encoding::of_string(value) != self.encoding() => {
+            Ok(value) if self.encoding() == Encoding::Raw && value.len() <= EMBSTR_LIMIT_BYTES => {
                 emit_set(effects, self.key(), b"", deadline);
                 effects.emit(&[b"APPEND", self.key(), value]);
             }

@@ -128,6 +128,12 @@ impl Keyspace {
         self.active_expire && self.expiry_mode == ExpiryMode::Remove
     }
 
+    /// The entry that goes next by itself, due or not.
+    pub(super) fn first_with_deadline(&self) -> Option<Place> {
+        let (deadline, hash) = self.deadlines.first()?;
+        self.with_deadline(deadline, hash)
+    }
+
     fn with_deadline(&self, deadline: i64, hash: u64) -> Option<Place> {
         self.table.find(hash, |entry| {
             entry.deadline_ms() == Some(deadline) && self.table.hash(entry.key()) == hash

@@ -14,6 +14,7 @@ mod blob;
 mod collections;
 mod detached;
 mod entry;
+mod eviction;
 mod expiry;
 mod growable;
 mod key_access;
@@ -25,6 +26,7 @@ pub use blob::Blob;
 pub use detached::Detached;
 pub(crate) use entry::allocated;
 pub use entry::{EMBSTR_LIMIT_BYTES, Encoding, Entry, Object, Value};
+pub use eviction::EvictionPolicy;
 pub use expiry::{Expiry, ExpiryMode};
 pub use growable::StringMut;
 pub use key_access::KeyAccess;
@@ -49,6 +51,8 @@ pub struct KeyspaceStats {
     pub expired: u64,
     /// Fields of hashes removed because their time had come.
     pub expired_fields: u64,
+    /// Keys removed because memory was short.
+    pub evicted: u64,
 }
 
 impl Keyed for Entry {

@@ -110,7 +110,14 @@ fn reset_stat(_: &mut Shard, _: &mut Session, _: Args<'_>, _: &mut BytesMut) -> 
 impl Shard {
     /// Takes settings that `CONFIG SET` changed on some shard.
     pub(crate) fn configure(&mut self, settings: Settings) {
+        let log_level = settings.server.loglevel;
+        if log_level != self.settings.server.loglevel
+            && let Some(set) = self.config.process.set_log_level
+        {
+            set(log_level);
+        }
         self.settings = settings;
+        self.apply_memory_settings();
     }
 }
 

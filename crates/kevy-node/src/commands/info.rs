@@ -222,7 +222,7 @@ fn stats(_: &Shard, total: &Total) -> String {
                 sum(|s| s.stats.rejected_connections),
             ),
             ("expired_keys", sum(|s| s.keyspace.expired)),
-            ("evicted_keys", "0".to_owned()),
+            ("evicted_keys", sum(|s| s.keyspace.evicted)),
             ("keyspace_hits", sum(|s| s.keyspace.hits)),
             ("keyspace_misses", sum(|s| s.keyspace.misses)),
             ("pubsub_channels", "0".to_owned()),
@@ -232,6 +232,10 @@ fn stats(_: &Shard, total: &Total) -> String {
             (
                 "client_query_buffer_limit_disconnections",
                 sum(|s| s.stats.query_buffer_limit_disconnections),
+            ),
+            (
+                "client_output_buffer_limit_disconnections",
+                sum(|s| s.stats.output_buffer_limit_disconnections),
             ),
             ("protocol_errors", sum(|s| s.stats.protocol_errors)),
             ("shard_transactions", sum(|s| s.stats.transactions)),

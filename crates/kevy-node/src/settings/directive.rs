@@ -288,8 +288,8 @@ pub static DIRECTIVES: [Directive; 24] = [
             field: number!(server.tcp_keepalive: u32),
         },
         expects: None,
-        live: Live::Yes,
-        about: "Time between TCP keepalive probes on client connections accepted from now on. 0: none.",
+        live: Live::Immutable,
+        about: "Time between TCP keepalive probes on client connections. 0: none.",
     },
     Directive {
         section: "server",

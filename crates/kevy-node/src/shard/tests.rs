@@ -268,6 +268,47 @@ fn readers_see_all_of_a_transaction_or_nothing() {
 }
 
 #[test]
+fn a_command_that_finds_no_memory_on_one_shard_changes_nothing_on_any() {
+    let mut process = Process::new(2, 9);
+    let client = process.connect(0, 0, Door::Main);
+    let [a, b] = [key_on("a", 0, 2), key_on("b", 1, 2)];
+    let filler = "x".repeat(10_000);
+    assert_eq!(process.ask(client, &format!("SET {b} {filler}")), "+OK\r\n");
+    assert_eq!(process.ask(client, "CONFIG SET maxmemory 8000"), "+OK\r\n");
+    let refused = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+    assert_eq!(process.ask(client, &format!("MSET {a} 1 {b} 2")), refused);
+    assert_eq!(
+        process.ask(client, &format!("MSETNX {a} 1 {{{b}}} 2")),
+        refused
+    );
+    assert_eq!(process.ask(client, &format!("APPEND {b} y")), refused);
+    assert_eq!(process.ask(client, &format!("EXISTS {a}")), ":0\r\n");
+    assert_eq!(
+        process.ask(client, "CONFIG SET maxmemory-policy allkeys-lru"),
+        "+OK\r\n"
+    );
+    assert_eq!(process.ask(client, &format!("MSET {a} 1 {b} 2")), "+OK\r\n");
+    assert_eq!(
+        process.ask(client, &format!("MGET {a} {b}")),
+        "*2\r\n$1\r\n1\r\n$1\r\n2\r\n"
+    );
+    process.assert_nothing_is_left();
+}
+
+#[test]
+fn a_client_that_does_not_read_is_closed_at_the_limit() {
+    let mut process = Process::new(1, 10);
+    let client = process.connect(0, 0, Door::Main);
+    process.ask(
+        client,
+        "CONFIG SET client-output-buffer-limit \"normal 20000 0 0\"",
+    );
+    process.ask(client, &format!("SET k {}", "x".repeat(10_000)));
+    process.send(client, b"GET k\r\nGET k\r\nGET k\r\n");
+    assert_eq!(process.shards[0].poll_close(), Some(client.1));
+}
+
+#[test]
 fn a_client_that_goes_away_leaves_nothing_behind() {
     let mut process = Process::new(2, 5);
     let [a, b] = [key_on("a", 0, 2), key_on("b", 1, 2)];

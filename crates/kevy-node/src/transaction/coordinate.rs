@@ -10,9 +10,9 @@ use crate::shard::Shard;
 use bytes::BytesMut;
 use kevy_engine::keyspace::Detached;
 use kevy_engine::{Command, Context};
-use kevy_proto::command::{Keys, Placement};
+use kevy_proto::command::{Flags, Keys, Placement};
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
-use kevy_proto::resp::{Args, Encoder, RequestBuffer, RespVersion};
+use kevy_proto::resp::{Args, Encoder, ErrorReply, RequestBuffer, RespVersion};
 
 /// A transaction of one of our sessions.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct Transaction {
     caller: Caller,
     work: Work,
     phase: Phase,
+    /// A shard had no memory for it.
+    denied: bool,
     /// In the order of the shards' numbers.
     members: Vec<Member>,
 }
@@ -54,6 +56,8 @@ enum Phase {
     InOrder { next: usize },
     /// Parts are running; so many have not answered.
     Running { unanswered: usize },
+    /// It is not carried out: a shard has no memory for it.
+    Denied,
 }
 
 /// A shard that takes part.
@@ -182,6 +186,7 @@ impl Shard {
                 caller,
                 work,
                 phase,
+                denied: false,
                 members,
             },
         );
@@ -213,6 +218,7 @@ impl Shard {
             transaction: id,
             claim: transaction.claim(member),
             wait,
+            grows: transaction.grows(),
             take: transaction.taken(member),
         };
         self.send(member.shard, Message::Lock(Box::new(lock)));
@@ -225,24 +231,47 @@ impl Shard {
         from: ShardId,
         entries: Vec<Option<Detached>>,
     ) {
-        let mut ready = false;
-        self.with_transaction(id, |shard, transaction| {
+        self.lock_answered(id, |transaction| {
             if let Some(member) = transaction.member_mut(from) {
                 member.locked = true;
                 member.entries = entries;
             }
-            ready = shard.advance_locking(id, transaction);
         });
-        if ready {
-            self.carry_out(id);
-        }
     }
 
     /// A shard's locks were not free.
-    pub(crate) fn lock_refused(&mut self, id: TransactionId, _from: ShardId) {
+    pub(crate) fn lock_refused(&mut self, id: TransactionId) {
+        self.lock_answered(id, |_| {});
+    }
+
+    /// A shard has no memory for the command: once all have answered, it is refused as a whole.
+    pub(crate) fn lock_denied(&mut self, id: TransactionId) {
+        self.lock_answered(id, |transaction| transaction.denied = true);
+    }
+
+    fn lock_answered(&mut self, id: TransactionId, note: impl FnOnce(&mut Transaction)) {
+        let mut ready = false;
+        let mut denied = false;
         self.with_transaction(id, |shard, transaction| {
-            shard.advance_locking(id, transaction);
+            note(transaction);
+            ready = shard.advance_locking(id, transaction);
+            denied = transaction.phase == Phase::Denied;
         });
+        if ready {
+            self.carry_out(id);
+        } else if denied {
+            self.deny(id);
+        }
+    }
+
+    fn deny(&mut self, id: TransactionId) {
+        let Some(transaction) = self.transactions.remove(&id.sequence) else {
+            return;
+        };
+        let mut reply = BytesMut::new();
+        Encoder::new(&mut reply, transaction.caller.version).error(&ErrorReply::OutOfMemory);
+        self.stats.error_replies += 1;
+        self.conclude(transaction.caller, reply);
     }
 
     /// One more answer to a wish for locks; whether all locks are held now.
@@ -252,6 +281,11 @@ impl Shard {
                 transaction.phase = Phase::Trying {
                     unanswered: unanswered - 1,
                 };
+                false
+            }
+            Phase::Trying { .. } | Phase::InOrder { .. } if transaction.denied => {
+                self.let_go(id, transaction);
+                transaction.phase = Phase::Denied;
                 false
             }
             Phase::Trying { .. } if transaction.members.iter().all(|member| member.locked) => true,
@@ -268,7 +302,7 @@ impl Shard {
                 false
             }
             Phase::InOrder { .. } => true,
-            Phase::Running { .. } => false,
+            Phase::Running { .. } | Phase::Denied => false,
         }
     }
 
@@ -461,6 +495,16 @@ impl Transaction {
             // Its entries leave their shard for a while: nobody may look.
             Work::Together(_, request) => member.claim(request.args(), Access::Exclusive),
             Work::Asking(_) => Claim::Keys(Vec::new()),
+        }
+    }
+
+    /// Whether it may need more memory.
+    fn grows(&self) -> bool {
+        match &self.work {
+            Work::Parts(command, _) | Work::Together(command, _) => {
+                command.flags.contains(Flags::DENYOOM)
+            }
+            Work::Asking(_) => false,
         }
     }
 

@@ -130,6 +130,9 @@ impl Shard {
 
     /// A transaction wants locks.
     pub(crate) fn lock(&mut self, from: ShardId, lock: Lock) {
+        if lock.grows && !self.make_room() {
+            return self.send(from, Message::NoMemory(lock.transaction));
+        }
         if !lock.wait && !self.locks.is_free(&lock.claim) {
             self.stats.locks_refused += 1;
             return self.send(from, Message::Refused(lock.transaction));
@@ -208,7 +211,7 @@ impl Shard {
             version: origin.version,
             ..Batch::default()
         });
-        self.run_command(
+        self.run_single(
             waiting.command,
             waiting.buffer.args(),
             origin.version,

@@ -1,0 +1,84 @@
+//! What a shard may hold: its share of `maxmemory`, and what clients may let pile up.
+
+use crate::session::Session;
+use crate::settings::{MaxmemoryPolicy, Settings};
+use crate::shard::Shard;
+use kevy_engine::keyspace::EvictionPolicy;
+
+/// How many keys one command may evict to make room for itself; what is missing then is left to the next ones.
+const EVICTIONS_PER_COMMAND: usize = 1000;
+
+impl Shard {
+    /// Takes what concerns keys from settings that have just come into force.
+    pub(crate) fn apply_memory_settings(&mut self) {
+        self.memory_limit_bytes = self.settings.server.maxmemory / u64::from(self.shards());
+        self.eviction_policy = policy(&self.settings);
+        self.keyspace
+            .set_access_tracking(self.eviction_policy.tracking());
+    }
+
+    /// Whether the shard is within its share of `maxmemory`, if need be after evicting keys. Keys and values count, by
+    /// estimate; buffers of clients do not.
+    pub(crate) fn make_room(&mut self) -> bool {
+        if self.memory_limit_bytes == 0 {
+            return true;
+        }
+        for _ in 0..EVICTIONS_PER_COMMAND {
+            if self.keyspace.used_bytes() as u64 <= self.memory_limit_bytes {
+                return true;
+            }
+            if !self
+                .keyspace
+                .evict(self.eviction_policy, self.now, &mut self.effects)
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Closes clients that let replies pile up above `client_output_buffer_limit`, at once above the hard limit, after a
+    /// while above the soft one.
+    pub(crate) fn close_slow_clients(&mut self) {
+        let limit = self.settings.server.client_output_buffer_limit.normal;
+        if limit.hard_bytes == 0 && limit.soft_bytes == 0 {
+            return;
+        }
+        for slot in self.slots() {
+            let now = self.now.monotonic;
+            let Some(session) = self.session_mut(slot) else {
+                continue;
+            };
+            let held = session.replies.len_bytes() as u64;
+            let soft = limit.soft_bytes > 0 && held > limit.soft_bytes;
+            let since = *session.above_soft_limit_since.get_or_insert(now);
+            if !soft {
+                session.above_soft_limit_since = None;
+            }
+            let waited = soft && now.saturating_since(since).as_secs() >= limit.soft_seconds;
+            if waited || exceeds_hard_limit(session, limit.hard_bytes) {
+                tracing::warn!(client = %session.id, held, "closing a client: its replies exceed client_output_buffer_limit");
+                self.stats.output_buffer_limit_disconnections += 1;
+                self.close(slot);
+            }
+        }
+    }
+}
+
+/// Whether a session's replies exceed the hard limit (0: there is none).
+pub(crate) fn exceeds_hard_limit(session: &Session, hard_bytes: u64) -> bool {
+    hard_bytes > 0 && session.replies.len_bytes() as u64 > hard_bytes
+}
+
+fn policy(settings: &Settings) -> EvictionPolicy {
+    match settings.server.maxmemory_policy {
+        MaxmemoryPolicy::NoEviction => EvictionPolicy::NoEviction,
+        MaxmemoryPolicy::AllkeysLru => EvictionPolicy::AllKeysLru,
+        MaxmemoryPolicy::AllkeysLfu => EvictionPolicy::AllKeysLfu,
+        MaxmemoryPolicy::AllkeysRandom => EvictionPolicy::AllKeysRandom,
+        MaxmemoryPolicy::VolatileLru => EvictionPolicy::VolatileLru,
+        MaxmemoryPolicy::VolatileLfu => EvictionPolicy::VolatileLfu,
+        MaxmemoryPolicy::VolatileRandom => EvictionPolicy::VolatileRandom,
+        MaxmemoryPolicy::VolatileTtl => EvictionPolicy::VolatileTtl,
+    }
+}

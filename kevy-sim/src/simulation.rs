@@ -1,0 +1,321 @@
+//! One simulation from beginning to end: prepare, let the clients play, audit what is left, stop the node, check the history.
+
+use crate::checks::Violation;
+use crate::client::{Client, Context, Failure, NODE, Player};
+use crate::history::History;
+use crate::marks::Marks;
+use crate::reply::{Reply, request};
+use crate::swarm::Options;
+use crate::trace::Trace;
+use crate::turmoil_host::{MakeShard, Node, NodeClock, Sabotage, Seat, UNIX_START_MILLIS};
+use crate::workloads::Workload;
+use kevy_node::host::{Clock, Entropy};
+use kevy_node::settings::Settings;
+use kevy_node::shard::{Process, Shard, ShardConfig};
+use kevy_proto::rng::Rng;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+/// Simulated time after which a run that is not over has failed.
+const DURATION_MAX: Duration = Duration::from_mins(10);
+/// Simulated time within which what clients left behind must be gone.
+const TIDY_WITHIN: Duration = Duration::from_secs(10);
+/// Simulated time within which a node that was asked to stop has stopped.
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+/// How often the audit looks again.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// What came of a simulation.
+#[derive(Debug)]
+pub struct Report {
+    /// The first broken promise, if there is one.
+    pub violation: Option<Violation>,
+    /// The hash of everything that happened.
+    pub hash: u64,
+    /// How many events that was.
+    pub events: u64,
+    /// How much time went by in the simulation.
+    pub simulated: Duration,
+    /// How many requests clients sent.
+    pub requests: usize,
+    /// The situations that were met.
+    pub marks: Marks,
+    /// The dump of the trace, if it was asked for.
+    pub text: Option<String>,
+}
+
+/// How a simulation is run, beside its options.
+#[derive(Clone, Default)]
+pub struct Run {
+    /// Whether the trace is kept as text.
+    pub keep_text: bool,
+    /// What the mesh does wrong on purpose.
+    pub sabotage: Option<Sabotage>,
+}
+
+/// Runs one simulation of kevy's own shards.
+pub fn simulate(options: Options, run: &Run) -> Report {
+    simulate_with(options, run, Rc::new(kevy_shard))
+}
+
+/// Runs one simulation of shards that `make_shard` makes.
+pub fn simulate_with(options: Options, run: &Run, make_shard: MakeShard) -> Report {
+    let stage = Stage::new(options, run, make_shard);
+    let mut sim = stage.sim();
+    let ended = sim.run();
+    let stopped = stage.stop(&mut sim);
+    let simulated = sim.elapsed();
+    let violation = ended
+        .err()
+        .map(|error| Violation::new("node", error.to_string()))
+        .or_else(|| stage.violations.borrow().first().cloned())
+        .or(stopped)
+        .or_else(|| stage.check().err());
+    drop(sim);
+    let context = &stage.context;
+    Report {
+        violation,
+        hash: context.trace.hash(),
+        events: context.trace.events(),
+        simulated,
+        requests: context.history.len(),
+        marks: (*context.marks).clone(),
+        text: context.trace.take_text(),
+    }
+}
+
+/// One of kevy's shards, as it runs in production but for its host.
+fn kevy_shard(mut seat: Seat) -> crate::turmoil_host::Running {
+    let mut settings = Settings::default();
+    settings.server.threads = seat.options.shards;
+    let shard = Shard::new(ShardConfig {
+        id: seat.shard,
+        settings: Arc::new(settings),
+        seed: seat.entropy.next_u64(),
+        process: Process::default(),
+        now: seat.host.now(),
+    });
+    Box::pin(kevy_node::drive::drive(shard, seat.host))
+}
+
+/// Everything that takes part in one simulation.
+struct Stage {
+    context: Context,
+    node: Node,
+    violations: Rc<RefCell<Vec<Violation>>>,
+    cues: Rc<Cues>,
+}
+
+/// Who waits for whom.
+#[derive(Default)]
+struct Cues {
+    /// Clients may begin.
+    prepared: Cell<bool>,
+    /// Clients that have finished.
+    finished: Cell<u32>,
+}
+
+impl Stage {
+    fn new(options: Options, run: &Run, make_shard: MakeShard) -> Self {
+        let clock = NodeClock::new(options.drift_ppm, options.unix_offset_millis);
+        let context = Context {
+            options: Rc::new(options),
+            trace: Rc::new(Trace::new(run.keep_text)),
+            marks: Rc::default(),
+            history: Rc::new(History::default()),
+            clock,
+        };
+        let node = Node {
+            options: Rc::clone(&context.options),
+            trace: Rc::clone(&context.trace),
+            marks: Rc::clone(&context.marks),
+            sabotage: run.sabotage,
+            stop: Rc::new(Notify::new()),
+            make_shard,
+        };
+        Self {
+            context,
+            node,
+            violations: Rc::default(),
+            cues: Rc::default(),
+        }
+    }
+
+    fn sim(&self) -> turmoil::Sim<'static> {
+        let options = &self.context.options;
+        let epoch = Duration::from_millis(UNIX_START_MILLIS as u64);
+        let mut sim = turmoil::Builder::new()
+            .rng_seed(options.seed)
+            .epoch(SystemTime::UNIX_EPOCH + epoch)
+            .min_message_latency(*options.latency.start())
+            .max_message_latency(*options.latency.end())
+            .simulation_duration(DURATION_MAX)
+            .tcp_capacity(256)
+            .enable_random_order()
+            .build();
+        let node = self.node.clone();
+        sim.host(NODE, move || {
+            let node = node.clone();
+            async move { Ok(node.run().await?) }
+        });
+        for number in 0..options.clients {
+            let player = Player::new(self.context.clone(), number);
+            let (cues, violations) = (Rc::clone(&self.cues), Rc::clone(&self.violations));
+            sim.client(format!("client{number}"), async move {
+                play(player, &cues, &violations).await;
+                Ok(())
+            });
+        }
+        let auditor = Auditor {
+            context: self.context.clone(),
+            cues: Rc::clone(&self.cues),
+            rng: Rng::from_seed(options.seed ^ 0xa0d1),
+        };
+        let violations = Rc::clone(&self.violations);
+        sim.client("auditor", async move {
+            auditor.work(&violations).await;
+            Ok(())
+        });
+        sim
+    }
+
+    /// Asks the node to stop and waits until it has.
+    fn stop(&self, sim: &mut turmoil::Sim<'_>) -> Option<Violation> {
+        self.node.stop.notify_one();
+        let until = sim.elapsed() + STOPPED_WITHIN;
+        while sim.is_host_running(NODE) {
+            if let Err(error) = sim.step() {
+                return Some(Violation::new("shutdown", error.to_string()));
+            }
+            if sim.elapsed() > until {
+                let what = format!("still running after {STOPPED_WITHIN:?}");
+                return Some(Violation::new("shutdown", what));
+            }
+        }
+        None
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let operations = self.context.history.operations();
+        let auditor = self.context.options.clients;
+        let workload = self.context.options.workload;
+        let is_workloads = |name: &str| name != "INFO" && name != "FLUSHALL";
+        // The audit's own questions are no part of the workload; its preparation is.
+        let operations: Vec<_> = operations
+            .into_iter()
+            .filter(|o| o.client != auditor || is_workloads(o.name()))
+            .collect();
+        workload.check(&operations, &self.context.clock)
+    }
+}
+
+async fn play(player: Player, cues: &Cues, violations: &RefCell<Vec<Violation>>) {
+    while !cues.prepared.get() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let number = player.number;
+    let workload = player.context.options.workload;
+    if let Err(failure) = workload.play(player).await {
+        violations
+            .borrow_mut()
+            .push(liveness(&format!("client {number}"), &failure));
+    }
+    cues.finished.set(cues.finished.get() + 1);
+}
+
+fn liveness(who: &str, failure: &Failure) -> Violation {
+    Violation::new("liveness", format!("{who}: {failure:?}"))
+}
+
+/// Prepares the node, waits for the clients, and looks at what they left behind.
+struct Auditor {
+    context: Context,
+    cues: Rc<Cues>,
+    rng: Rng,
+}
+
+impl Auditor {
+    async fn work(mut self, violations: &RefCell<Vec<Violation>>) {
+        let outcome = self.prepare().await;
+        self.cues.prepared.set(true);
+        let outcome = match outcome {
+            Ok(()) => {
+                self.wait_for_clients().await;
+                self.audit().await
+            }
+            Err(failure) => Err(liveness("preparation", &failure)),
+        };
+        if let Err(violation) = outcome {
+            violations.borrow_mut().push(violation);
+        }
+    }
+
+    async fn connect(&mut self) -> Result<Client, Failure> {
+        let number = self.context.options.clients;
+        Client::connect(self.context.clone(), number, &mut self.rng).await
+    }
+
+    async fn prepare(&mut self) -> Result<(), Failure> {
+        // The node's doors open in its first moment, which may be after ours.
+        sleep(Duration::from_millis(5)).await;
+        let mut client = self.connect().await?;
+        self.context.options.workload.prepare(&mut client).await
+    }
+
+    async fn wait_for_clients(&self) {
+        while self.cues.finished.get() < self.context.options.clients {
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Nobody but us is connected, no key is locked, and expired keys go away by themselves.
+    async fn audit(&mut self) -> Result<(), Violation> {
+        let failed = |failure| liveness("audit", &failure);
+        let mut client = self.connect().await.map_err(failed)?;
+        wait_for(
+            &mut client,
+            &["INFO", "clients"],
+            "leaked connections",
+            |reply| {
+                let text = reply.as_bytes().map(|bytes| String::from_utf8_lossy(bytes));
+                text.is_some_and(|text| text.lines().any(|line| line == "connected_clients:1"))
+            },
+        )
+        .await?;
+        if self.context.options.workload == Workload::Expiry {
+            let is_empty = |reply: &Reply| *reply == Reply::Integer(0);
+            wait_for(&mut client, &["DBSIZE"], "expired keys that stay", is_empty).await?;
+        }
+        // Takes every lock there is.
+        let flushed = client.call(request(["FLUSHALL"])).await.map_err(failed)?;
+        if flushed != Reply::OK {
+            return Err(Violation::new("locks", format!("FLUSHALL: {flushed:?}")));
+        }
+        Ok(())
+    }
+}
+
+async fn wait_for(
+    client: &mut Client,
+    question: &[&str],
+    check: &'static str,
+    is_fine: impl Fn(&Reply) -> bool,
+) -> Result<(), Violation> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let answer = client.call(request(question)).await;
+        let answer = answer.map_err(|failure| liveness("audit", &failure))?;
+        if is_fine(&answer) {
+            return Ok(());
+        }
+        if waited > TIDY_WITHIN {
+            return Err(Violation::new(check, format!("{question:?}: {answer:?}")));
+        }
+        sleep(LOOK_AGAIN_AFTER).await;
+        waited += LOOK_AGAIN_AFTER;
+    }
+}

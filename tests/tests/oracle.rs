@@ -1,0 +1,108 @@
+//! kevy answers random commands as Redis does, byte for byte (`kevy_tests::oracle`).
+//!
+//! `KEVY_ORACLE_SEED` chooses the commands and `KEVY_ORACLE_COMMANDS` their number, for longer runs than
+//! the one that every change goes through:
+//! `KEVY_ORACLE_SEED=$RANDOM KEVY_ORACLE_COMMANDS=1000000 cargo test -p kevy-tests --test oracle`.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+
+use kevy_tests::oracle::{Generator, Pair, report, shrink};
+use kevy_tests::reply::Reply;
+use kevy_tests::server::{Redis, Spec};
+
+const SEED: u64 = 6004;
+const COMMANDS: u64 = 20_000;
+/// Commands from one empty keyspace to the next.
+const SEQUENCE: u64 = 250;
+/// Kinds of differences that are worth reporting at once.
+const REPORTED: usize = 10;
+
+fn setting(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is not a number")),
+        Err(_) => default,
+    }
+}
+
+/// Runs a quarter of all commands: there are four combinations of shards and protocol.
+fn same_replies(shards: u16, protocol: u8) {
+    let seed = setting("KEVY_ORACLE_SEED", SEED);
+    let sequences = setting("KEVY_ORACLE_COMMANDS", COMMANDS).div_ceil(4 * SEQUENCE);
+    println!("KEVY_ORACLE_SEED={seed} shards={shards} protocol={protocol} sequences={sequences}");
+    let pair = Pair::start(shards, protocol);
+    let mut generator = Generator::new(seed ^ u64::from(shards) << 32 ^ u64::from(protocol) << 48);
+    let (mut found, mut kinds) = (Vec::new(), BTreeSet::new());
+    for _ in 0..sequences {
+        let commands = generator.commands(SEQUENCE as usize);
+        let difference = pair.first_difference(&commands);
+        if difference.is_some_and(|difference| kinds.insert(difference.kind(&commands))) {
+            let (commands, difference) = shrink(commands, |part| pair.first_difference(part));
+            found.push(report(&commands, &difference));
+        }
+        if found.len() == REPORTED {
+            break;
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "{} differences, seed {seed}, {shards} shards, RESP{protocol}:\n{}",
+        found.len(),
+        found.join("\n\n")
+    );
+}
+
+#[test]
+fn one_shard_resp2() {
+    same_replies(1, 2);
+}
+
+#[test]
+fn one_shard_resp3() {
+    same_replies(1, 3);
+}
+
+#[test]
+fn four_shards_resp2() {
+    same_replies(4, 2);
+}
+
+#[test]
+fn four_shards_resp3() {
+    same_replies(4, 3);
+}
+
+/// Commands that only kevy has: there is no row to compare theirs with.
+const NOT_IN_REDIS: &[&str] = &[];
+
+/// Name, arity, flags and key positions: the columns by which clients route.
+fn columns(row: &Reply) -> Vec<Reply> {
+    let mut columns = row.items()[..6].to_vec();
+    let mut flags: Vec<_> = columns[2].items().iter().map(Reply::text).collect();
+    flags.sort();
+    columns[2] = Reply::Array(flags.into_iter().map(Reply::Simple).collect());
+    columns
+}
+
+#[test]
+fn command_rows_are_those_of_redis() {
+    let (redis, server) = (Redis::start(), Spec::threads(1).start());
+    let (mut redis, mut kevy) = (redis.connect(), server.connect());
+    let rows = kevy.run("COMMAND");
+    assert!(rows.items().len() > 60, "{} commands", rows.items().len());
+    let different = rows.items().iter().filter_map(|row| {
+        let name = row.items()[0].text();
+        let theirs = redis.ask(&["COMMAND", "INFO", &name]);
+        let theirs = &theirs.items()[0];
+        if *theirs == Reply::Null {
+            let known = NOT_IN_REDIS.contains(&name.as_str());
+            return (!known).then(|| format!("{name} is not a command of Redis"));
+        }
+        let (ours, theirs) = (columns(row), columns(theirs));
+        (ours != theirs).then(|| format!("{name}:\n  redis: {theirs:?}\n  kevy:  {ours:?}"))
+    });
+    let different: Vec<_> = different.collect();
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
