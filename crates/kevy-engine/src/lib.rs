@@ -18,11 +18,15 @@ pub mod commands;
 mod context;
 mod effects;
 pub mod glob;
+pub mod hyperloglog;
 pub mod keyspace;
 pub mod long_double;
 pub mod lzf;
 pub mod number;
 pub mod payload;
+mod segmented;
+pub mod value;
+mod varint;
 
 pub use context::Context;
 pub use effects::Effects;

@@ -8,8 +8,11 @@
 mod bitfield;
 mod bitmap;
 mod dump;
+mod element_scan;
 mod expiry;
 mod generic;
+mod hash;
+mod hyperloglog;
 mod keys;
 mod lcs;
 mod object;
@@ -37,6 +40,9 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         object::COMMANDS,
         dump::COMMANDS,
         sort::COMMANDS,
+        hash::COMMANDS,
+        hash::field_expiry::COMMANDS,
+        hyperloglog::COMMANDS,
     ]
     .into_iter()
 }

@@ -1,0 +1,49 @@
+//! Stream: to be written.
+
+use super::Collection;
+use crate::Effects;
+use crate::keyspace::{Encoding, Value};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Stream.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    elements: Vec<Box<[u8]>>,
+}
+
+impl Collection for Stream {
+    fn view(value: &Value) -> Option<&Self> {
+        if let Value::Stream(found) = value {
+            Some(found)
+        } else {
+            None
+        }
+    }
+
+    fn view_mut(value: &mut Value) -> Option<&mut Self> {
+        if let Value::Stream(found) = value {
+            Some(found)
+        } else {
+            None
+        }
+    }
+
+    fn into_value(self) -> Value {
+        Value::Stream(Box::new(self))
+    }
+
+    fn is_vacant(&self) -> bool {
+        self.elements.is_empty()
+    }
+
+    fn encoding(&self) -> Encoding {
+        Encoding::Listpack
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.elements.len()
+    }
+
+    fn emit_rebuild(&self, _key: &[u8], _effects: &mut Effects) {}
+}
