@@ -14,8 +14,10 @@ mod keys;
 mod lcs;
 mod object;
 mod sort;
+mod stream;
 mod string;
 
+pub use stream::{StreamWait, stream_wait};
 pub use string::LONGEST_STRING_BYTES;
 
 use crate::Command;
@@ -37,6 +39,13 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         object::COMMANDS,
         dump::COMMANDS,
         sort::COMMANDS,
+        stream::write::COMMANDS,
+        stream::range::COMMANDS,
+        stream::read::COMMANDS,
+        stream::group::COMMANDS,
+        stream::pending::COMMANDS,
+        stream::claim::COMMANDS,
+        stream::info::COMMANDS,
     ]
     .into_iter()
 }
