@@ -139,9 +139,9 @@ impl Entries {
         }
     }
 
-    /// Whether an entry was deleted, as far as one can tell, at or after `id`.
+    /// Whether an entry was deleted, as far as one can tell, at or after `id` and not before all that is left.
     pub fn deleted_since(&self, id: StreamId) -> bool {
-        !self.is_empty() && self.max_deleted_id() != StreamId::MIN && id <= self.max_deleted_id()
+        !self.is_empty() && id.max(self.first_id()) <= self.max_deleted_id()
     }
 }
 

@@ -153,7 +153,10 @@ fn create(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     if stream.is_none() && !options.mkstream {
         return Err(NO_KEY);
     }
-    let last_id = id_or_last(args.at(4), stream)?;
+    let last_id = match args.at(4) {
+        b"$" => last_id(stream),
+        text => id::parse(text)?,
+    };
     if stream.is_some_and(|stream| stream.group(name).is_some()) {
         return Err(ErrorReply::text(
             "BUSYGROUP Consumer Group name already exists",
@@ -179,12 +182,8 @@ fn create(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     Ok(())
 }
 
-fn id_or_last(text: &[u8], stream: Option<&Stream>) -> Result<StreamId, ErrorReply> {
-    if text == b"$" {
-        Ok(stream.map_or(StreamId::MIN, |stream| stream.entries().last_id()))
-    } else {
-        id::parse(text)
-    }
+fn last_id(stream: Option<&Stream>) -> StreamId {
+    stream.map_or(StreamId::MIN, |stream| stream.entries().last_id())
 }
 
 fn set_id(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
@@ -194,7 +193,10 @@ fn set_id(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         name: args.at(3),
     };
     let changed = edit_group(cx, group, |stream, _| {
-        let last_id = id_or_last(args.at(4), Some(stream))?;
+        let last_id = match args.at(4) {
+            b"$" => last_id(Some(stream)),
+            text => id::parse_bound(text, 0)?,
+        };
         let changed = stream.edit_group(group.name, |_, group| {
             let before = (group.last_id, group.entries_read);
             group.last_id = last_id;

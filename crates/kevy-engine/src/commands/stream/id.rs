@@ -41,11 +41,11 @@ pub(super) fn parse(text: &[u8]) -> Result<StreamId, ErrorReply> {
 /// # Errors
 /// It is none.
 pub(super) fn parse_new(text: &[u8]) -> Result<NewId, ErrorReply> {
+    let text = to_zero_byte(text).ok_or(INVALID)?;
     if text == b"*" {
         return Ok(NewId::Auto);
     }
-    let ms = to_zero_byte(text).and_then(|text| text.strip_suffix(b"-*"));
-    match ms {
+    match text.strip_suffix(b"-*") {
         Some(ms) => parse_u64(ms).map(NewId::AutoSeq).ok_or(INVALID),
         None => parse(text).map(NewId::Exact),
     }
@@ -60,7 +60,7 @@ pub(super) fn parse_start(text: &[u8]) -> Result<StreamId, ErrorReply> {
         Some(id) => parse(id)?
             .next()
             .ok_or(ErrorReply::text("ERR invalid start ID for the interval")),
-        None => parse_end_of_range(text, 0),
+        None => parse_bound(text, 0),
     }
 }
 
@@ -73,11 +73,15 @@ pub(super) fn parse_end(text: &[u8]) -> Result<StreamId, ErrorReply> {
         Some(id) => parse_with(id, u64::MAX)?
             .previous()
             .ok_or(ErrorReply::text("ERR invalid end ID for the interval")),
-        None => parse_end_of_range(text, u64::MAX),
+        None => parse_bound(text, u64::MAX),
     }
 }
 
-fn parse_end_of_range(text: &[u8], missing_seq: u64) -> Result<StreamId, ErrorReply> {
+/// An id, or `-` for the lowest and `+` for the highest.
+///
+/// # Errors
+/// It is none.
+pub(super) fn parse_bound(text: &[u8], missing_seq: u64) -> Result<StreamId, ErrorReply> {
     match text {
         b"-" => Ok(StreamId::MIN),
         b"+" => Ok(StreamId::MAX),
