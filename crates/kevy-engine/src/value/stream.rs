@@ -30,7 +30,7 @@ use kevy_proto::resp::ErrorReply;
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     entries: Entries,
-    groups: BTreeMap<Box<[u8]>, Group>,
+    groups: BTreeMap<Box<[u8]>, Box<Group>>,
     group_bytes: usize,
 }
 
@@ -47,12 +47,14 @@ impl Stream {
 
     /// The groups, by name.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = (&[u8], &Group)> {
-        self.groups.iter().map(|(name, group)| (&name[..], group))
+        self.groups
+            .iter()
+            .map(|(name, group)| (&name[..], &**group))
     }
 
     /// The group with this name.
     pub fn group(&self, name: &[u8]) -> Option<&Group> {
-        self.groups.get(name)
+        self.groups.get(name).map(|group| &**group)
     }
 
     /// Adds a group; says whether its name was free.
@@ -60,7 +62,7 @@ impl Stream {
         let free = !self.groups.contains_key(name);
         if free {
             self.group_bytes += group_bytes(name, &group);
-            self.groups.insert(Box::from(name), group);
+            self.groups.insert(Box::from(name), Box::new(group));
         }
         free
     }
@@ -173,9 +175,16 @@ impl Group {
 }
 
 fn group_bytes(name: &[u8], group: &Group) -> usize {
-    // Nodes of the map are two thirds full, and one or two groups have a node for themselves.
-    const GROUP_BYTES: usize = size_of::<(Box<[u8]>, Group)>() * 3 / 2 + 16;
-    GROUP_BYTES + name.len() + group.heap_bytes()
+    name.len() + size_of::<Group>() + group.heap_bytes()
+}
+
+/// What a B-tree of `len` entries takes: filled in ascending order its nodes are half full, but there is a whole one.
+fn tree_bytes(len: usize, entry_bytes: usize) -> usize {
+    const NODE_ENTRIES: usize = 11;
+    if len == 0 {
+        return 0;
+    }
+    (2 * len).max(NODE_ENTRIES) * entry_bytes
 }
 
 impl Collection for Stream {
@@ -208,7 +217,10 @@ impl Collection for Stream {
     }
 
     fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.entries.heap_bytes() + self.group_bytes
+        size_of::<Self>()
+            + self.entries.heap_bytes()
+            + self.group_bytes
+            + tree_bytes(self.groups.len(), size_of::<(Box<[u8]>, Box<Group>)>())
     }
 
     fn emit_rebuild(&self, key: &[u8], effects: &mut Effects) {

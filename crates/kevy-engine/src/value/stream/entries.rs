@@ -3,7 +3,9 @@
 use super::StreamId;
 use super::block::{Block, Entry};
 use super::radix::nodes_added;
+use super::tree_bytes;
 use crate::value::EncodingLimits;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use kevy_proto::resp::Args;
@@ -15,7 +17,7 @@ const LARGEST_BLOCK_BYTES: usize = 1 << 30;
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
     /// By the id of the first entry that a block had.
-    blocks: BTreeMap<StreamId, Block>,
+    blocks: BTreeMap<StreamId, Box<Block>>,
     /// Live entries.
     length: u64,
     first_id: StreamId,
@@ -90,9 +92,10 @@ impl Entries {
 
     /// Bytes on the heap, an estimate.
     pub(super) fn heap_bytes(&self) -> usize {
-        // A node of the map is two thirds full, and small streams have one.
-        const BLOCK_BYTES: usize = (size_of::<(StreamId, Block)>() + 16) * 3 / 2;
-        self.block_bytes + self.blocks.len() * BLOCK_BYTES
+        let count = self.blocks.len();
+        self.block_bytes
+            + count * size_of::<Block>()
+            + tree_bytes(count, size_of::<(StreamId, Box<Block>)>())
     }
 
     /// Appends an entry with the names and values `pairs`. Its id must be higher than [`Entries::last_id`].
@@ -129,7 +132,7 @@ impl Entries {
         self.nodes_below_root += nodes_added(id, &self.blocks);
         let block = Block::new(pairs);
         self.block_bytes += block.heap_bytes();
-        self.blocks.insert(id, block);
+        self.blocks.insert(id, Box::new(block));
     }
 
     fn remove_block(&mut self, base: StreamId) {
@@ -279,7 +282,9 @@ impl Entries {
         start: StreamId,
         end: StreamId,
     ) -> impl DoubleEndedIterator<Item = (&StreamId, &Block)> + Clone {
-        self.blocks.range(self.block_before(start).min(end)..=end)
+        self.blocks
+            .range(self.block_before(start).min(end)..=end)
+            .map(|(base, block)| (base, &**block))
     }
 
     /// Where the block begins that holds `id`, if it is there.

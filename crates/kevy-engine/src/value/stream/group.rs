@@ -1,6 +1,6 @@
 //! Consumer groups: who got which entries and has not acknowledged them.
 
-use super::StreamId;
+use super::{StreamId, tree_bytes};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -200,11 +200,11 @@ impl Group {
 
     /// Bytes on the heap, an estimate.
     pub(super) fn heap_bytes(&self) -> usize {
-        // Nodes of the maps are two thirds full.
-        const PENDING_BYTES: usize =
-            (size_of::<(StreamId, Pending)>() + size_of::<StreamId>()) * 3 / 2;
-        const CONSUMER_BYTES: usize =
-            size_of::<Consumer>() + size_of::<(Arc<[u8]>, u32)>() * 3 / 2 + 16;
-        self.pending.len() * PENDING_BYTES + self.numbers.len() * CONSUMER_BYTES + self.name_bytes
+        // The consumers' sets together are as large as the map, and each consumer's own has at least one node.
+        tree_bytes(self.pending.len(), size_of::<(StreamId, Pending)>())
+            + tree_bytes(self.pending.len(), size_of::<StreamId>())
+            + tree_bytes(self.numbers.len(), size_of::<(Arc<[u8]>, ConsumerNumber)>())
+            + self.numbers.len() * size_of::<Consumer>()
+            + self.name_bytes
     }
 }
