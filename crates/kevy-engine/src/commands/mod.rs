@@ -17,8 +17,10 @@ mod keys;
 mod lcs;
 mod object;
 mod sort;
+mod stream;
 mod string;
 
+pub use stream::{StreamWait, stream_wait};
 pub use string::LONGEST_STRING_BYTES;
 
 use crate::Command;
@@ -43,6 +45,13 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         hash::COMMANDS,
         hash::field_expiry::COMMANDS,
         hyperloglog::COMMANDS,
+        stream::write::COMMANDS,
+        stream::range::COMMANDS,
+        stream::read::COMMANDS,
+        stream::group::COMMANDS,
+        stream::pending::COMMANDS,
+        stream::claim::COMMANDS,
+        stream::info::COMMANDS,
     ]
     .into_iter()
 }
