@@ -12,6 +12,7 @@ mod expiry;
 mod generic;
 mod keys;
 mod lcs;
+pub mod list;
 mod object;
 mod sort;
 mod string;
@@ -37,6 +38,11 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         object::COMMANDS,
         dump::COMMANDS,
         sort::COMMANDS,
+        list::read::COMMANDS,
+        list::push::COMMANDS,
+        list::change::COMMANDS,
+        list::pop::COMMANDS,
+        list::shift::COMMANDS,
     ]
     .into_iter()
 }

@@ -4,6 +4,8 @@
 //! [`Keyspace::edit`](crate::Keyspace::edit) (to change what is there) and
 //! [`Keyspace::edit_or_create`](crate::Keyspace::edit_or_create). A collection that a change leaves empty goes with its key.
 
+mod batch;
+
 pub mod hash;
 pub mod list;
 pub mod set;
@@ -11,7 +13,7 @@ pub mod sorted_set;
 pub mod stream;
 
 pub use hash::Hash;
-pub use list::List;
+pub use list::{End, List};
 pub use set::Set;
 pub use sorted_set::SortedSet;
 pub use stream::Stream;
