@@ -8,6 +8,7 @@
 mod bitfield;
 mod bitmap;
 mod dump;
+mod element_scan;
 mod expiry;
 mod generic;
 mod keys;

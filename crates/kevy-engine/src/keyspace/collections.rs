@@ -16,7 +16,10 @@ impl Keyspace {
 
     /// Changes up to which sizes collections are stored compactly; what is there is stored anew when it is next changed.
     pub fn set_encoding_limits(&mut self, limits: EncodingLimits) {
-        self.encoding_limits = limits;
+        self.encoding_limits = EncodingLimits {
+            hash_seed: self.seed,
+            ..limits
+        };
     }
 
     /// Reads the collection at `key`: counts a hit or a miss and notes the access.

@@ -1,8 +1,8 @@
 //! Absolute deadlines, in their order: which keys go next, and when.
 
-use super::table::Place;
 use super::{Keyspace, is_due};
 use crate::Effects;
+use crate::segmented::Place;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use kevy_proto::time::{Now, UnixMillis};

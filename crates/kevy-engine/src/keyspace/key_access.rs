@@ -1,8 +1,8 @@
 //! One key, found once, to be read and then changed.
 
 use super::blob::Parts;
-use super::table::Place;
 use super::{Encoding, Entry, Expiry, Keyspace, StringMut};
+use crate::segmented::Place;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::time::{Now, UnixMillis};
 

@@ -17,12 +17,12 @@ mod entry;
 mod expiry;
 mod growable;
 mod key_access;
-mod table;
 mod walk;
 
 pub use access::AccessTracking;
 pub use blob::Blob;
 pub use detached::Detached;
+pub(crate) use entry::allocated;
 pub use entry::{EMBSTR_LIMIT_BYTES, Encoding, Entry, Object, Value};
 pub use expiry::{Expiry, ExpiryMode};
 pub use growable::StringMut;
@@ -30,11 +30,12 @@ pub use key_access::KeyAccess;
 pub use walk::{Cursor, Partition, ScanStep};
 
 use crate::Effects;
+use crate::segmented::{Keyed, Place, SegmentedTable};
+use crate::value::EncodingLimits;
 use expiry::Deadlines;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::rng::Rng;
 use kevy_proto::time::{Now, UnixMillis};
-use table::{Place, Table};
 
 /// Counters of a keyspace since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,10 +48,17 @@ pub struct KeyspaceStats {
     pub expired: u64,
 }
 
+impl Keyed for Entry {
+    #[inline]
+    fn key(&self) -> &[u8] {
+        Self::key(self)
+    }
+}
+
 /// The keys of one shard.
 #[derive(Debug)]
 pub struct Keyspace {
-    table: Table,
+    table: SegmentedTable<Entry>,
     deadlines: Deadlines,
     stats: KeyspaceStats,
     rng: Rng,
@@ -62,7 +70,7 @@ pub struct Keyspace {
     active_expire: bool,
     /// The sum of the entries' [`Entry::memory_bytes`].
     used_bytes: usize,
-    encoding_limits: crate::value::EncodingLimits,
+    encoding_limits: EncodingLimits,
 }
 
 impl Keyspace {
@@ -74,7 +82,7 @@ impl Keyspace {
     /// An empty keyspace that is one of several.
     pub fn with_partition(seed: u64, partition: Partition) -> Self {
         Self {
-            table: Table::new(seed),
+            table: SegmentedTable::new(seed),
             deadlines: Deadlines::default(),
             stats: KeyspaceStats::default(),
             rng: Rng::from_seed(seed),
@@ -85,7 +93,10 @@ impl Keyspace {
             expiry_mode: ExpiryMode::default(),
             active_expire: true,
             used_bytes: 0,
-            encoding_limits: crate::value::EncodingLimits::default(),
+            encoding_limits: EncodingLimits {
+                hash_seed: seed,
+                ..EncodingLimits::default()
+            },
         }
     }
 
@@ -193,7 +204,7 @@ impl Keyspace {
 
     /// Removes every key. The switches, the counters and the hash function stay.
     pub fn clear(&mut self) {
-        self.table = Table::new(self.seed);
+        self.table = SegmentedTable::new(self.seed);
         self.deadlines = Deadlines::default();
         self.used_bytes = 0;
     }

@@ -70,6 +70,8 @@ pub struct EncodingLimits {
     pub stream_node_max_bytes: usize,
     /// `stream-node-max-entries`.
     pub stream_node_max_entries: usize,
+    /// What the hash functions of large values are seeded with: the keyspace sets it to its own seed.
+    pub hash_seed: u64,
 }
 
 impl Default for EncodingLimits {
@@ -86,6 +88,7 @@ impl Default for EncodingLimits {
             hll_sparse_max_bytes: 3000,
             stream_node_max_bytes: 4096,
             stream_node_max_entries: 100,
+            hash_seed: 0,
         }
     }
 }
