@@ -15,6 +15,10 @@ pub(in crate::value) fn emit_in_batches<'a>(
     key: &[u8],
     elements: impl Iterator<Item = &'a [u8]>,
 ) {
+    if !effects.wanted() {
+        effects.emit(&[command, key]);
+        return;
+    }
     let mut request = vec![command, key];
     let mut bytes = 0;
     for element in elements {

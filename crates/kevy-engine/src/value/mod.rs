@@ -14,7 +14,7 @@ pub mod stream;
 
 pub use hash::Hash;
 pub use list::{End, List};
-pub use set::Set;
+pub use set::{Member, Set};
 pub use sorted_set::SortedSet;
 pub use stream::Stream;
 
