@@ -1,7 +1,11 @@
 //! The kevy server as a program: what the user asked for becomes settings, settings become a running server.
 
+#![forbid(unsafe_code)]
+
 mod cli;
+mod glommio_host;
 mod server;
+mod startup;
 
 use cli::Task;
 use std::process::ExitCode;

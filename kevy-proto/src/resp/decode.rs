@@ -10,6 +10,7 @@
 //! any other. Redis accepts a line longer than [`Limits::inline_bytes`] if all of it arrived in one read: here it is refused
 //! however it arrived. Redis accepts up to 2^31 - 1 arguments: here it is [`Limits::arguments`].
 
+use super::header::{Header, HeaderKind, LINE_END_BYTES, USUAL_HEADER_BYTES, signed, usual_header};
 use super::inline::Line;
 use super::{Args, ProtocolError, Span};
 use alloc::vec::Vec;
@@ -27,11 +28,6 @@ pub const MAX_HEADER_BYTES: usize = 64 * 1024;
 const KEPT_SPANS: usize = 256;
 /// Unescaped bytes kept between requests.
 const KEPT_SCRATCH_BYTES: usize = 4096;
-/// Longest header that is accepted without a look at [`Limits::header_bytes`]: its kind and ten digits.
-const USUAL_HEADER_BYTES: usize = 1 + USUAL_DIGITS;
-const USUAL_DIGITS: usize = 10;
-/// A header's line end. Redis looks at the first of its bytes only.
-const LINE_END_BYTES: usize = 2;
 
 /// What a request may measure at most. A request beyond a limit is refused before its bytes are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,42 +180,42 @@ impl Decoder {
     }
 
     /// The number of arguments that the array's header announces.
+    #[inline]
     fn count(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
-        let Some(header) = self.header(buffer, HeaderKind::Count)? else {
-            return Ok(None);
+        let header = match usual_header(buffer, b'*') {
+            Some(header) => header,
+            None => match self.unusual_header(buffer, HeaderKind::Count)? {
+                Some(header) => header,
+                None => return Ok(None),
+            },
         };
-        self.understood_bytes += header.length_bytes;
-        // Redis treats every negative count as it treats zero.
-        let count = usize::try_from(header.number).unwrap_or(0);
-        if count > self.limits.arguments {
+        self.understood_bytes = header.length_bytes;
+        if header.number > self.limits.arguments {
             return Err(ProtocolError::InvalidMultibulkLength);
         }
-        Ok(Some(count))
+        Ok(Some(header.number))
     }
 
     /// The next argument, if it has arrived with its line end. Redis does not look at that line end, nor does kevy.
+    #[inline]
     fn bulk(&mut self, buffer: &[u8]) -> Result<Option<Span>, ProtocolError> {
-        let Some(header) = self.header(buffer, HeaderKind::Bulk)? else {
-            return Ok(None);
+        let line = buffer.get(self.understood_bytes..).unwrap_or_default();
+        let header = match usual_header(line, b'$') {
+            Some(header) => header,
+            None => match self.unusual_header(line, HeaderKind::Bulk)? {
+                Some(header) => header,
+                None => return Ok(None),
+            },
         };
-        let length = usize::try_from(header.number)
-            .ok()
-            .filter(|length| *length <= self.limits.bulk_bytes)
-            .ok_or(ProtocolError::InvalidBulkLength)?;
-        let start = self.understood_bytes + header.length_bytes;
-        let arrived = buffer.len() - start;
+        let length = header.number;
+        if length > self.limits.bulk_bytes {
+            return Err(ProtocolError::InvalidBulkLength);
+        }
+        let arrived = line.len() - header.length_bytes;
         // `length` is below the largest limit, yet a caller may choose that limit.
         let whole = length.saturating_add(LINE_END_BYTES) <= arrived;
+        let start = self.understood_bytes + header.length_bytes;
         Ok(whole.then_some(Span { start, length }))
-    }
-
-    /// The header at the start of what is not yet understood.
-    fn header(&mut self, buffer: &[u8], kind: HeaderKind) -> Result<Option<Header>, ProtocolError> {
-        let line = buffer.get(self.understood_bytes..).unwrap_or_default();
-        match usual_header(line, kind.byte()) {
-            Some(header) => Ok(Some(header)),
-            None => self.unusual_header(line, kind),
-        }
     }
 
     /// Any header: one that has not arrived whole, one that is wrong, a negative one.
@@ -248,8 +244,15 @@ impl Decoder {
         if line[0] != kind.byte() {
             return Err(ProtocolError::ExpectedBulk(line[0]));
         }
+        let number = signed(&line[1..end]).ok_or(kind.invalid())?;
+        let number = match (usize::try_from(number), kind) {
+            (Ok(number), _) => number,
+            // Redis treats every negative count as it treats zero.
+            (Err(_), HeaderKind::Count) => 0,
+            (Err(_), HeaderKind::Bulk) => return Err(ProtocolError::InvalidBulkLength),
+        };
         Ok(Some(Header {
-            number: signed(&line[1..end]).ok_or(kind.invalid())?,
+            number,
             length_bytes: end + LINE_END_BYTES,
         }))
     }
@@ -289,87 +292,6 @@ impl Decoder {
 pub fn is_cross_protocol(args: Args<'_>) -> bool {
     let name = args.at(0);
     name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:")
-}
-
-#[derive(Clone, Copy)]
-enum HeaderKind {
-    Count,
-    Bulk,
-}
-
-impl HeaderKind {
-    fn byte(self) -> u8 {
-        match self {
-            Self::Count => b'*',
-            Self::Bulk => b'$',
-        }
-    }
-
-    fn invalid(self) -> ProtocolError {
-        match self {
-            Self::Count => ProtocolError::InvalidMultibulkLength,
-            Self::Bulk => ProtocolError::InvalidBulkLength,
-        }
-    }
-
-    fn too_long(self) -> ProtocolError {
-        match self {
-            Self::Count => ProtocolError::TooBigMultibulkCount,
-            Self::Bulk => ProtocolError::TooBigBulkCount,
-        }
-    }
-}
-
-struct Header {
-    number: i64,
-    /// Bytes of the header with its line end.
-    length_bytes: usize,
-}
-
-/// A whole header with a short number that is not negative: all that honest clients send. `None` means: look closer.
-#[inline]
-fn usual_header(line: &[u8], kind: u8) -> Option<Header> {
-    let [first, digits @ ..] = line else {
-        return None;
-    };
-    let (number, length) = unsigned(digits)?;
-    // The kind byte, the digits, and a line end of which the second byte only has to be there.
-    let length_bytes = 1 + length + LINE_END_BYTES;
-    (*first == kind && length_bytes <= line.len()).then_some(Header {
-        number,
-        length_bytes,
-    })
-}
-
-/// A number of few digits before a CR, and how many digits it has.
-#[inline]
-pub(super) fn unsigned(digits: &[u8]) -> Option<(i64, usize)> {
-    let mut number = 0_i64;
-    for (at, byte) in digits.iter().enumerate().take(USUAL_DIGITS + 1) {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return (*byte == b'\r' && at > 0).then_some((number, at));
-        }
-        // Leading zeros are wrong.
-        if at > 0 && number == 0 {
-            return None;
-        }
-        number = number * 10 + i64::from(digit);
-    }
-    None
-}
-
-/// A number as Redis reads it: no plus, no leading zeros, no `-0`, within 64 bits.
-fn signed(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let negative = digits.len() < text.len();
-    let canonical = match digits {
-        [b'0'] => !negative,
-        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    let text = core::str::from_utf8(text).ok()?;
-    canonical.then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]

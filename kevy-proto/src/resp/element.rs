@@ -1,6 +1,7 @@
 //! The elements that replies are made of: a line, a string, or the header of an array, map, set or push.
 
-use super::decode::{MAX_BULK_BYTES, unsigned};
+use super::decode::MAX_BULK_BYTES;
+use super::header::usual_header;
 use super::{ProtocolError, Reply};
 use bytes::Bytes;
 
@@ -114,24 +115,26 @@ fn announced(
     searched_bytes: &mut usize,
     limit: usize,
 ) -> Result<Option<(Option<usize>, usize)>, ProtocolError> {
-    let usual = bytes.get(1..).and_then(unsigned);
-    let (length, header_bytes) = match usual {
-        Some((length, digits)) if bytes[1 + digits..].starts_with(LINE_END) => {
-            (length, 1 + digits + LINE_END.len())
+    let (length, header_bytes) = match usual_header(bytes, bytes[0]) {
+        Some(header) if bytes[..header.length_bytes].ends_with(LINE_END) => {
+            (Some(header.number), header.length_bytes)
         }
         _ => match line(bytes, searched_bytes)? {
             None => return Ok(None),
+            Some((b"-1", header_bytes)) => (None, header_bytes),
             Some((text, header_bytes)) => {
-                let length = integer(text).ok_or(ProtocolError::InvalidLength)?;
-                (length, header_bytes)
+                let length = integer(text).and_then(|length| usize::try_from(length).ok());
+                (
+                    Some(length.ok_or(ProtocolError::InvalidLength)?),
+                    header_bytes,
+                )
             }
         },
     };
-    match usize::try_from(length) {
-        Ok(length) if length <= limit => Ok(Some((Some(length), header_bytes))),
-        Err(_) if length == -1 => Ok(Some((None, header_bytes))),
-        _ => Err(ProtocolError::InvalidLength),
+    if length.is_some_and(|length| length > limit) {
+        return Err(ProtocolError::InvalidLength);
     }
+    Ok(Some((length, header_bytes)))
 }
 
 fn string<'a>(

@@ -246,9 +246,20 @@ pub(super) fn put_on_one_line(out: &mut BytesMut, text: &[u8]) {
 /// Appends `kind`, `number` and a line end.
 #[inline]
 pub(super) fn put_header(out: &mut BytesMut, kind: u8, number: i64) {
+    // Most numbers are short, and this is on the path of every reply.
+    match number {
+        0..=9 => out.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']),
+        10..=99 => {
+            let (tens, ones) = (number as u8 / 10, number as u8 % 10);
+            out.extend_from_slice(&[kind, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+        }
+        _ => put_long_header(out, kind, number),
+    }
+}
+
+fn put_long_header(out: &mut BytesMut, kind: u8, number: i64) {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(number).as_bytes();
-    // One reservation and one copy: this is on the path of every reply.
     let mut line = [0_u8; MAX_HEADER_BYTES];
     line[0] = kind;
     line[1..=digits.len()].copy_from_slice(digits);
@@ -318,5 +329,13 @@ mod tests {
         let mut out = BytesMut::new();
         encode_request([&b"GET"[..], b"a\r\n"], &mut out);
         assert_eq!(out, b"*2\r\n$3\r\nGET\r\n$3\r\na\r\n\r\n"[..]);
+    }
+
+    #[test]
+    fn numbers_of_every_length_are_written() {
+        for number in [0, 9, 10, 42, 99, 100, 12345, i64::MAX, -1, -10, i64::MIN] {
+            let out = encoded(RespVersion::V2, |encoder| encoder.integer(number));
+            assert_eq!(out, alloc::format!(":{number}\r\n"));
+        }
     }
 }

@@ -9,6 +9,7 @@ mod double;
 mod element;
 mod encode;
 mod error;
+mod header;
 mod inline;
 mod protocol_error;
 mod reply;

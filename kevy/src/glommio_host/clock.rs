@@ -1,0 +1,53 @@
+//! The clocks of the machine.
+
+use kevy_node::host::Clock;
+use kevy_proto::time::{Instant, Now, UnixMillis};
+use std::time::SystemTime;
+
+/// Reads std's clocks. All shards of a process share one start, so that instants of different shards compare.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostClock {
+    start: std::time::Instant,
+}
+
+impl HostClock {
+    /// A clock that starts now.
+    pub(crate) fn start() -> Self {
+        Self {
+            start: std::time::Instant::now(),
+        }
+    }
+
+    /// The monotonic clock alone.
+    pub(crate) fn monotonic(&self) -> Instant {
+        Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
+}
+
+impl Clock for HostClock {
+    fn now(&self) -> Now {
+        // A wall clock set before 1970 counts as 1970.
+        let unix = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Now {
+            monotonic: self.monotonic(),
+            unix: UnixMillis(unix.as_millis() as i64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_clocks_run_forward() {
+        let clock = HostClock::start();
+        let first = clock.now();
+        let second = clock.now();
+        assert!(second.monotonic >= first.monotonic);
+        // 2020-01-01: any machine this runs on is past that.
+        assert!(first.unix.0 > 1_577_836_800_000);
+    }
+}
