@@ -113,7 +113,9 @@ fn binary_exponent(text: &[u8]) -> Option<i64> {
         return None;
     }
     let value = digits.iter().fold(0_i64, |value, digit| {
-        value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
+        value
+            .saturating_mul(10)
+            .saturating_add(i64::from(digit - b'0'))
     });
     Some(if negative { -value } else { value })
 }
@@ -156,8 +158,8 @@ mod tests {
     #[test]
     fn what_is_no_number_is_refused() {
         for text in [
-            "nan", "-nan", "+-1", "--1", "1 ", "1x", "e5", ".", "-", "+", "0x", "0x.", "0xg", "0x1p",
-            "0x1p+", "1e", "1_0", "infinit", "ten", "(1",
+            "nan", "-nan", "+-1", "--1", "1 ", "1x", "e5", ".", "-", "+", "0x", "0x.", "0xg",
+            "0x1p", "0x1p+", "1e", "1_0", "infinit", "ten", "(1",
         ] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
             assert_eq!(parse_leniently(text.as_bytes()), None, "{text}");

@@ -181,7 +181,7 @@ fn scan_options(args: Args<'_>) -> Result<(Filter<'_>, usize), ErrorReply> {
 }
 
 /// A cursor as C's `strtoul` reads it, because clients were seen to send what only that accepts: a sign, no digits.
-fn parse_cursor(text: &[u8]) -> Option<u64> {
+pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] | digits => (false, digits),

@@ -14,6 +14,7 @@ mod keys;
 mod lcs;
 mod object;
 mod sort;
+pub mod sorted_set;
 mod string;
 
 pub use string::LONGEST_STRING_BYTES;
@@ -37,6 +38,14 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         object::COMMANDS,
         dump::COMMANDS,
         sort::COMMANDS,
+        sorted_set::add::COMMANDS,
+        sorted_set::get::COMMANDS,
+        sorted_set::range::COMMANDS,
+        sorted_set::remove::COMMANDS,
+        sorted_set::pop::COMMANDS,
+        sorted_set::random::COMMANDS,
+        sorted_set::scan::COMMANDS,
+        sorted_set::combine::COMMANDS,
     ]
     .into_iter()
 }

@@ -23,7 +23,7 @@ pub(super) fn store(cx: &mut Context<'_>, key: &[u8], set: SortedSet) -> usize {
         cx.effects.emit(&[b"DEL", key]);
     }
     let count = set.len();
-    emit_additions(key, set.iter(), cx.effects);
+    emit_additions(key, set.elements(), cx.effects);
     cx.keyspace.set_collection(key, set, cx.now, cx.effects);
     count
 }

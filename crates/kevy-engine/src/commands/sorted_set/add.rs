@@ -1,7 +1,7 @@
 //! Members that get scores: `ZADD` and `ZINCRBY`.
 
 use crate::commands::is_option;
-use crate::value::sorted_set::emit_additions;
+use crate::value::sorted_set::{emit_additions, is_change};
 use crate::value::{EncodingLimits, SortedSet};
 use crate::{Command, Context, double};
 use alloc::vec::Vec;
@@ -40,7 +40,11 @@ pub(in crate::commands) const COMMANDS: &[Command] = &[
 
 /// `[NX|XX] [GT|LT] [CH] [INCR]`.
 #[derive(Clone, Copy, Default)]
-pub(in crate::commands) struct Options {
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are given and checked independently"
+)]
+struct Options {
     /// Add only.
     if_absent: bool,
     /// Change only.
@@ -210,8 +214,8 @@ fn change_one<'a>(
         outcome.score = Some(new);
         match old {
             None => outcome.added += 1,
-            Some(old) if old < new || old > new => outcome.updated += 1,
-            Some(_) => return None,
+            Some(old) if !is_change(old, new) => return None,
+            Some(_) => outcome.updated += 1,
         }
         outcome.changes.push((member, new));
         Some(new)

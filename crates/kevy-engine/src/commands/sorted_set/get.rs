@@ -164,7 +164,8 @@ fn rank(
     if with_score {
         cx.reply.array(2);
     }
-    cx.reply.length(if reverse { length - 1 - rank } else { rank });
+    cx.reply
+        .length(if reverse { length - 1 - rank } else { rank });
     if with_score {
         cx.reply.double(score);
     }

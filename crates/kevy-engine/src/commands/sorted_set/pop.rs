@@ -68,6 +68,8 @@ pub enum End {
 
 /// A member that was taken, and its score.
 type Popped = (Vec<u8>, f64);
+/// The key that members were taken from, and these.
+type PoppedFrom<'a> = (&'a [u8], Vec<Popped>);
 
 /// Takes the outermost member of the first of `keys` that is not empty and replies key, member and score: what
 /// `BZPOPMIN` and `BZPOPMAX` do when they need not block. Says whether there was one; if not, nothing is replied.
@@ -121,7 +123,7 @@ fn take_first<'a>(
     keys: impl IntoIterator<Item = &'a [u8]>,
     end: End,
     count: usize,
-) -> Result<Option<(&'a [u8], Vec<Popped>)>, ErrorReply> {
+) -> Result<Option<PoppedFrom<'a>>, ErrorReply> {
     for key in keys {
         let popped = take(cx, key, end, count)?;
         if !popped.is_empty() {
@@ -184,7 +186,8 @@ fn pop(cx: &mut Context<'_>, args: Args<'_>, end: End) -> Result<(), ErrorReply>
 }
 
 fn count(text: &[u8]) -> Result<usize, ErrorReply> {
-    const OUT_OF_RANGE: ErrorReply = ErrorReply::text("ERR value is out of range, must be positive");
+    const OUT_OF_RANGE: ErrorReply =
+        ErrorReply::text("ERR value is out of range, must be positive");
     let count = integer(text).map_err(|_| OUT_OF_RANGE)?;
     usize::try_from(count).map_err(|_| OUT_OF_RANGE)
 }

@@ -15,21 +15,19 @@ use kevy_proto::rng::Rng;
 const MAX_REPEATED: u64 = 1 << 24;
 
 /// The commands of this file.
-pub(in crate::commands) const COMMANDS: &[Command] = &[
-    Row {
-        name: "zrandmember",
-        arity: -2,
-        flags: Flags::READONLY,
-        keys: ONE_KEY,
-        placement: Placement::Together,
-        group: "sorted-set",
-        since: "6.2.0",
-        complexity: "O(N) where N is the number of elements returned",
-        summary: "Get one or multiple random elements from a sorted set",
-        run: zrandmember,
-        subcommands: &[],
-    },
-];
+pub(in crate::commands) const COMMANDS: &[Command] = &[Row {
+    name: "zrandmember",
+    arity: -2,
+    flags: Flags::READONLY,
+    keys: ONE_KEY,
+    placement: Placement::Together,
+    group: "sorted-set",
+    since: "6.2.0",
+    complexity: "O(N) where N is the number of elements returned",
+    summary: "Get one or multiple random elements from a sorted set",
+    run: zrandmember,
+    subcommands: &[],
+}];
 
 fn zrandmember(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     if args.len() > 2 {
@@ -54,7 +52,9 @@ fn many(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     };
     let wanted = count.unsigned_abs();
     if count > 0 && wanted >= set.len() as u64 {
-        reply_elements(&mut cx.reply, set.len(), set.iter(), with_scores);
+        // All of them, in the order in which Redis walks over them.
+        let elements = set.range(0..set.len(), true);
+        reply_elements(&mut cx.reply, set.len(), elements, with_scores);
         return Ok(());
     }
     let ranks = if count > 0 {
@@ -122,7 +122,13 @@ mod tests {
             firsts[chosen[0]] += 1;
             chosen.into_iter().for_each(|number| counts[number] += 1);
         }
-        assert!(counts.iter().all(|count| (4700..5300).contains(count)), "{counts:?}");
-        assert!(firsts.iter().all(|count| (850..1150).contains(count)), "{firsts:?}");
+        assert!(
+            counts.iter().all(|count| (4700..5300).contains(count)),
+            "{counts:?}"
+        );
+        assert!(
+            firsts.iter().all(|count| (850..1150).contains(count)),
+            "{firsts:?}"
+        );
     }
 }

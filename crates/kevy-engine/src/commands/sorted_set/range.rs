@@ -283,7 +283,7 @@ impl Limit {
 
 /// Reads `[BYSCORE|BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`, of which a form may have decided some.
 fn parse_options(args: Args<'_>, mut form: Form) -> Result<(Form, Limit, bool), ErrorReply> {
-    let (open, mut limit, mut with_scores) = (form, Limit::NONE, false);
+    let (mut limit, mut with_scores) = (Limit::NONE, false);
     let mut at = form.first + 2;
     while at < args.len() {
         let is = |name| is_option(args, at, name);
@@ -293,11 +293,11 @@ fn parse_options(args: Args<'_>, mut form: Form) -> Result<(Form, Limit, bool), 
             limit.offset = integer(args.at(at + 1))?;
             limit.count = integer(args.at(at + 2))?;
             at += 2;
-        } else if open.reverse.is_none() && is("rev") {
+        } else if form.reverse.is_none() && is("rev") {
             form.reverse = Some(true);
-        } else if open.by.is_none() && is("bylex") {
+        } else if form.by.is_none() && is("bylex") {
             form.by = Some(By::Member);
-        } else if open.by.is_none() && is("byscore") {
+        } else if form.by.is_none() && is("byscore") {
             form.by = Some(By::Score);
         } else {
             return Err(ErrorReply::Syntax);

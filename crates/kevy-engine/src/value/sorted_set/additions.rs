@@ -39,7 +39,7 @@ fn emit_addition(key: &[u8], elements: &[(&[u8], f64)], effects: &mut Effects) {
             effects.emit(&[b"ZADD", key, score, member]);
         }
         _ if effects.wanted() => {
-            let mut texts = Vec::from_iter(elements.iter().map(|_| DoubleBuffer::new()));
+            let mut texts = alloc::vec![DoubleBuffer::new(); elements.len()];
             let mut request: Vec<&[u8]> = Vec::with_capacity(2 + 2 * elements.len());
             request.extend([&b"ZADD"[..], key]);
             for ((member, score), text) in elements.iter().zip(&mut texts) {

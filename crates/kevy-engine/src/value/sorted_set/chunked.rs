@@ -66,11 +66,6 @@ impl<T> Chunked<T> {
         item
     }
 
-    /// The item at `index`, if there is one.
-    pub(super) fn get(&self, index: usize) -> Option<&T> {
-        self.pieces.get(index / PIECE)?.get(index % PIECE)
-    }
-
     /// All items in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.pieces.iter().flatten()
@@ -108,6 +103,6 @@ mod tests {
             assert_eq!(numbers.pop(), Some(number));
         }
         assert_eq!(numbers.pop(), None);
-        assert_eq!((numbers.len(), numbers.get(0)), (0, None));
+        assert_eq!(numbers.len(), 0);
     }
 }

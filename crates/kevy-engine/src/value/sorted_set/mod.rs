@@ -146,7 +146,7 @@ impl SortedSet {
     }
 
     /// All elements in order.
-    pub fn iter(&self) -> Elements<'_> {
+    pub fn elements(&self) -> Elements<'_> {
         self.range(0..self.len(), false)
     }
 
@@ -161,7 +161,7 @@ impl SortedSet {
         match &mut self.form {
             Form::Packed(packed) => {
                 let old = packed.find(member).map(|(_, score)| score);
-                let Some(new) = decide(old).filter(|&new| is_change(old, new)) else {
+                let Some(new) = decide(old).filter(|&new| is_new(old, new)) else {
                     return;
                 };
                 if old.is_some() {
@@ -178,7 +178,7 @@ impl SortedSet {
                 }
             }
             Form::Large(large) => {
-                large.update(member, |old| decide(old).filter(|&new| is_change(old, new)))
+                large.update(member, |old| decide(old).filter(|&new| is_new(old, new)));
             }
         }
     }
@@ -238,9 +238,14 @@ fn enlarged(packed: &Packed) -> Large {
     large
 }
 
-/// As in Redis -0 and 0 are the same score.
-fn is_change(old: Option<f64>, new: f64) -> bool {
-    old.is_none_or(|old| score::compare(old, new).is_ne())
+/// Whether a score is another than before: -0 and 0 are the same, as in Redis.
+pub fn is_change(old: f64, new: f64) -> bool {
+    score::compare(old, new).is_ne()
+}
+
+/// Whether to write `new`.
+fn is_new(old: Option<f64>, new: f64) -> bool {
+    old.is_none_or(|old| is_change(old, new))
 }
 
 /// A walk over neighbouring elements.
@@ -309,7 +314,7 @@ impl Collection for SortedSet {
     }
 
     fn emit_rebuild(&self, key: &[u8], effects: &mut Effects) {
-        emit_additions(key, self.iter(), effects);
+        emit_additions(key, self.elements(), effects);
     }
 }
 
