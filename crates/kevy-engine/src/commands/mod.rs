@@ -10,6 +10,7 @@ mod bitmap;
 mod dump;
 mod expiry;
 mod generic;
+mod geo;
 mod keys;
 mod lcs;
 mod object;
@@ -46,6 +47,8 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         sorted_set::random::COMMANDS,
         sorted_set::scan::COMMANDS,
         sorted_set::combine::COMMANDS,
+        geo::COMMANDS,
+        geo::search::COMMANDS,
     ]
     .into_iter()
 }

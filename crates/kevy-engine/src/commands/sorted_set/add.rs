@@ -44,7 +44,7 @@ pub(in crate::commands) const COMMANDS: &[Command] = &[
     clippy::struct_excessive_bools,
     reason = "they are given and checked independently"
 )]
-struct Options {
+pub(in crate::commands) struct Options {
     /// Add only.
     if_absent: bool,
     /// Change only.
@@ -61,7 +61,7 @@ struct Options {
 
 impl Options {
     /// Reads options from argument 2 on; gives the position after them.
-    fn parse(args: Args<'_>, mut options: Self) -> (Self, usize) {
+    pub(in crate::commands) fn parse(args: Args<'_>, mut options: Self) -> (Self, usize) {
         for at in 2..args.len() {
             let is = |name| is_option(args, at, name);
             let option = if is("nx") {
@@ -84,8 +84,13 @@ impl Options {
         (options, args.len())
     }
 
+    /// Whether members would have to be absent and present.
+    pub(in crate::commands) fn is_contradictory(self) -> bool {
+        self.if_absent && self.if_present
+    }
+
     fn check(self, pairs: usize) -> Result<(), ErrorReply> {
-        if self.if_absent && self.if_present {
+        if self.is_contradictory() {
             return Err(ErrorReply::text(
                 "ERR XX and NX options at the same time are not compatible",
             ));
@@ -165,7 +170,7 @@ fn add_parsed(cx: &mut Context<'_>, args: Args<'_>, options: Options) -> Result<
 ///
 /// # Errors
 /// [`ErrorReply::WrongType`]; an increment whose result is no number.
-fn add<'a>(
+pub(in crate::commands) fn add<'a>(
     cx: &mut Context<'_>,
     key: &[u8],
     options: Options,
