@@ -11,11 +11,13 @@ mod dump;
 mod element_scan;
 mod expiry;
 mod generic;
+mod geo;
 mod keys;
 mod lcs;
 pub mod list;
 mod object;
 mod sort;
+pub mod sorted_set;
 mod string;
 
 pub use string::LONGEST_STRING_BYTES;
@@ -44,6 +46,16 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         list::change::COMMANDS,
         list::pop::COMMANDS,
         list::shift::COMMANDS,
+        sorted_set::add::COMMANDS,
+        sorted_set::get::COMMANDS,
+        sorted_set::range::COMMANDS,
+        sorted_set::remove::COMMANDS,
+        sorted_set::pop::COMMANDS,
+        sorted_set::random::COMMANDS,
+        sorted_set::scan::COMMANDS,
+        sorted_set::combine::COMMANDS,
+        geo::COMMANDS,
+        geo::search::COMMANDS,
     ]
     .into_iter()
 }
