@@ -16,6 +16,7 @@ mod keys;
 mod lcs;
 pub mod list;
 mod object;
+mod set;
 mod sort;
 pub mod sorted_set;
 mod string;
@@ -46,6 +47,9 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         list::change::COMMANDS,
         list::pop::COMMANDS,
         list::shift::COMMANDS,
+        set::members::COMMANDS,
+        set::random::COMMANDS,
+        set::algebra::COMMANDS,
         sorted_set::add::COMMANDS,
         sorted_set::get::COMMANDS,
         sorted_set::range::COMMANDS,

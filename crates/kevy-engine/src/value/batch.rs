@@ -9,7 +9,7 @@ const MOST_ELEMENTS: usize = 128;
 const ENOUGH_BYTES: usize = 64 * 1024;
 
 /// Emits `command key element ...` as often as it takes for all of `elements`.
-pub(in crate::value) fn emit_in_batches<'a>(
+pub(crate) fn emit_in_batches<'a>(
     effects: &mut Effects,
     command: &[u8],
     key: &[u8],

@@ -12,6 +12,7 @@ pub mod set;
 pub mod sorted_set;
 pub mod stream;
 
+pub(crate) use batch::emit_in_batches;
 pub use hash::Hash;
 pub use list::{End, List};
 pub use set::{Member, Set};
