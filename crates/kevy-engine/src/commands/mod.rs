@@ -12,6 +12,7 @@ mod element_scan;
 mod expiry;
 mod generic;
 mod geo;
+mod hash;
 mod keys;
 mod lcs;
 pub mod list;
@@ -60,6 +61,8 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         sorted_set::combine::COMMANDS,
         geo::COMMANDS,
         geo::search::COMMANDS,
+        hash::COMMANDS,
+        hash::field_expiry::COMMANDS,
     ]
     .into_iter()
 }

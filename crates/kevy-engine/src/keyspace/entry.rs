@@ -104,7 +104,7 @@ pub enum Value {
     /// A list.
     List(Box<List>),
     /// A hash.
-    Hash(Box<Hash>),
+    Hash(Hash),
     /// A set.
     Set(Set),
     /// A sorted set.
@@ -251,6 +251,17 @@ impl Entry {
         on_collection!(&object.value, _bytes => {}, found => found.emit_rebuild(&object.key, effects));
         if let Some(at) = deadline {
             effects.emit(&[b"PEXPIREAT", &object.key, at]);
+        }
+    }
+
+    /// When the first part of the value goes by itself, if one will: a hash's earliest field deadline.
+    #[inline]
+    pub(super) fn part_deadline_ms(&self) -> Option<i64> {
+        match self {
+            Self::String(_) => None,
+            Self::Object(object) => {
+                on_collection!(&object.value, _bytes => None, found => found.next_deadline())
+            }
         }
     }
 

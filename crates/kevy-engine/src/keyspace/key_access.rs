@@ -89,9 +89,11 @@ impl<'a> KeyAccess<'a> {
             parts.deadline = before.0;
         }
         parts.clock = entry.clock();
+        let part_deadline = entry.part_deadline_ms();
         entry.overwrite_string(parts);
         keyspace.used_bytes = keyspace.used_bytes - before.1 + entry.memory_bytes();
         keyspace.deadline_changed(self.hash, before.0, parts.deadline);
+        keyspace.part_deadline_changed(self.hash, part_deadline, None);
     }
 
     /// Makes the key go at `deadline`, or stay; says whether there is such a key.

@@ -17,6 +17,7 @@ mod entry;
 mod expiry;
 mod growable;
 mod key_access;
+mod part_expiry;
 mod walk;
 
 pub use access::AccessTracking;
@@ -46,6 +47,8 @@ pub struct KeyspaceStats {
     pub misses: u64,
     /// Keys removed because their time had come.
     pub expired: u64,
+    /// Fields of hashes removed because their time had come.
+    pub expired_fields: u64,
 }
 
 impl Keyed for Entry {
@@ -60,6 +63,8 @@ impl Keyed for Entry {
 pub struct Keyspace {
     table: SegmentedTable<Entry>,
     deadlines: Deadlines,
+    /// The earliest deadline of a part of each value that has such parts.
+    part_deadlines: Deadlines,
     stats: KeyspaceStats,
     rng: Rng,
     seed: u64,
@@ -84,6 +89,7 @@ impl Keyspace {
         Self {
             table: SegmentedTable::new(seed),
             deadlines: Deadlines::default(),
+            part_deadlines: Deadlines::default(),
             stats: KeyspaceStats::default(),
             rng: Rng::from_seed(seed),
             seed,
@@ -206,6 +212,7 @@ impl Keyspace {
     pub fn clear(&mut self) {
         self.table = SegmentedTable::new(self.seed);
         self.deadlines = Deadlines::default();
+        self.part_deadlines = Deadlines::default();
         self.used_bytes = 0;
     }
 
@@ -321,6 +328,9 @@ impl Keyspace {
         if let Some(deadline) = entry.deadline_ms() {
             self.deadlines.add(deadline, hash);
         }
+        if let Some(deadline) = entry.part_deadline_ms() {
+            self.part_deadlines.add(deadline, hash);
+        }
         self.table.insert(hash, entry)
     }
 
@@ -330,6 +340,7 @@ impl Keyspace {
         if let Some(deadline) = entry.deadline_ms() {
             self.forget_deadline(deadline, hash);
         }
+        self.part_deadline_changed(hash, entry.part_deadline_ms(), None);
         Some(entry)
     }
 }

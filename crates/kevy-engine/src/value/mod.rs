@@ -42,6 +42,12 @@ pub trait Collection: Sized {
     /// Bytes it holds on the heap, an estimate in constant time.
     fn heap_bytes(&self) -> usize;
 
+    /// The earliest deadline of a part of it (a field of a hash), in Unix milliseconds; in constant time but for small
+    /// collections.
+    fn next_deadline(&self) -> Option<i64> {
+        None
+    }
+
     /// Emits canonical requests that rebuild it under `key`, which holds nothing then.
     fn emit_rebuild(&self, key: &[u8], effects: &mut Effects);
 }
@@ -79,7 +85,7 @@ impl Default for EncodingLimits {
     fn default() -> Self {
         Self {
             list_max_listpack_size: -2,
-            hash_max_listpack_entries: 128,
+            hash_max_listpack_entries: 512,
             hash_max_listpack_value: 64,
             set_max_intset_entries: 512,
             set_max_listpack_entries: 128,
