@@ -15,8 +15,11 @@ pub(crate) fn emit_in_batches<'a>(
     key: &[u8],
     elements: impl Iterator<Item = &'a [u8]>,
 ) {
+    let mut elements = elements.peekable();
     if !effects.wanted() {
-        effects.emit(&[command, key]);
+        if elements.peek().is_some() {
+            effects.emit(&[command, key]);
+        }
         return;
     }
     let mut request = vec![command, key];
