@@ -16,6 +16,7 @@ extern crate alloc;
 
 pub mod commands;
 mod context;
+pub mod double;
 mod effects;
 pub mod glob;
 pub mod hyperloglog;

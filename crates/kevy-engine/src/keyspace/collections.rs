@@ -41,6 +41,12 @@ impl Keyspace {
         }
     }
 
+    /// What `key` holds, as it is: no access is noted and nothing expires. For commands that read several keys at once and
+    /// have looked each of them up before.
+    pub fn held(&self, key: &[u8]) -> Option<&Entry> {
+        self.table.get(self.find(self.table.hash(key), key)?)
+    }
+
     /// Changes the collection at `key`, if there is one. If `change` leaves it vacant the key goes.
     ///
     /// # Errors

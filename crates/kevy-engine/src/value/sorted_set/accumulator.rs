@@ -1,0 +1,78 @@
+//! Results that come member by member, in any order.
+
+use super::large::{self, Large};
+use super::members::Members;
+use super::packed::Packed;
+use super::{Form, HASH_SEED, SortedSet};
+use crate::value::EncodingLimits;
+use alloc::boxed::Box;
+
+/// Members with scores, not ranked yet: ranking them all at the end is cheaper than one by one.
+#[derive(Debug)]
+pub struct Accumulator {
+    members: Members,
+}
+
+impl Default for Accumulator {
+    fn default() -> Self {
+        Self {
+            members: Members::new(HASH_SEED),
+        }
+    }
+}
+
+impl Accumulator {
+    /// Number of members.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a member; if it is there already its score becomes what `combine` makes of the old and the new one.
+    pub fn add(&mut self, member: &[u8], score: f64, combine: impl FnOnce(f64, f64) -> f64) {
+        match self.members.find(member) {
+            Some(id) => {
+                let combined = combine(self.members.score(id), score);
+                self.members.set_score(id, combined);
+            }
+            None => {
+                self.members.insert(member, score);
+            }
+        }
+    }
+
+    /// Takes out a member, if it is there.
+    pub fn remove(&mut self, member: &[u8]) {
+        if let Some(id) = self.members.find(member) {
+            self.members.remove(id);
+        }
+    }
+
+    /// Ranks the members; the set is large whatever its size, so that scores stay as they are.
+    pub fn into_large(self) -> SortedSet {
+        SortedSet {
+            form: Form::Large(Box::new(Large::from_members(self.members))),
+        }
+    }
+
+    /// Ranks the members; the set is stored compactly if it is small enough.
+    pub fn into_set(self, limits: &EncodingLimits) -> SortedSet {
+        let members = &self.members;
+        let fits = members.len() <= limits.zset_max_listpack_entries
+            && members
+                .iter()
+                .all(|(member, _)| member.len() <= limits.zset_max_listpack_value);
+        if !fits {
+            return self.into_large();
+        }
+        let ordered = large::ordered(members).into_iter();
+        let elements = ordered.map(|e| (members.member(e.id), e.score));
+        SortedSet {
+            form: Form::Packed(Packed::from_ordered(elements)),
+        }
+    }
+}
