@@ -24,8 +24,9 @@ pub mod long_double;
 pub mod lzf;
 pub mod number;
 pub mod payload;
-
+mod segmented;
 pub mod value;
+mod varint;
 
 pub use context::Context;
 pub use effects::Effects;

@@ -1,7 +1,7 @@
 //! The keyspace against a map that is obviously right, and the promise of `SCAN` while keys come and go.
 
 use kevy_engine::Effects;
-use kevy_engine::keyspace::{Cursor, Expiry, Keyspace, Partition};
+use kevy_engine::keyspace::{Cursor, Entry, Expiry, Keyspace, Partition};
 use kevy_proto::time::{Instant, Now, UnixMillis};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,7 +132,7 @@ impl World {
         let mut string = self
             .keyspace
             .string_mut(&key, self.now, &mut self.effects)
-            .unwrap();
+            .expect("all values are strings");
         let (value, _) = self.model.entry(key.clone()).or_default();
         match offset {
             None => {
@@ -249,7 +249,7 @@ impl World {
             .keyspace
             .iter()
             .map(|entry| {
-                let value = entry.string().unwrap().to_vec();
+                let value = entry.string().expect("all values are strings").to_vec();
                 (
                     entry.key().to_vec(),
                     (value, entry.deadline().map(|at| at.0)),
@@ -262,7 +262,7 @@ impl World {
         assert_eq!(self.keyspace.expires_len(), deadlines.len());
         let next = deadlines.iter().min().map(|&at| UnixMillis(at));
         assert_eq!(self.keyspace.next_deadline(), next);
-        let used: usize = self.keyspace.iter().map(|entry| entry.memory_bytes()).sum();
+        let used: usize = self.keyspace.iter().map(Entry::memory_bytes).sum();
         assert_eq!(self.keyspace.used_bytes(), used);
         assert_eq!(self.keyspace.stats().expired, self.effects.changes());
     }

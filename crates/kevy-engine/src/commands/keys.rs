@@ -11,7 +11,7 @@ use kevy_proto::resp::{Args, Encoder, ErrorReply};
 use kevy_proto::time::Now;
 
 /// How many entries a step of `SCAN` looks at unless told otherwise (Redis's default).
-const SCAN_COUNT: usize = 10;
+pub(super) const SCAN_COUNT: usize = 10;
 /// How often `RANDOMKEY` draws again after an expired key (Redis's limit).
 const RANDOM_KEY_TRIES: usize = 100;
 

@@ -8,9 +8,11 @@
 mod bitfield;
 mod bitmap;
 mod dump;
+mod element_scan;
 mod expiry;
 mod generic;
 mod geo;
+mod hash;
 mod keys;
 mod lcs;
 mod object;
@@ -49,6 +51,8 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         sorted_set::combine::COMMANDS,
         geo::COMMANDS,
         geo::search::COMMANDS,
+        hash::COMMANDS,
+        hash::field_expiry::COMMANDS,
     ]
     .into_iter()
 }

@@ -16,7 +16,10 @@ impl Keyspace {
 
     /// Changes up to which sizes collections are stored compactly; what is there is stored anew when it is next changed.
     pub fn set_encoding_limits(&mut self, limits: EncodingLimits) {
-        self.encoding_limits = limits;
+        self.encoding_limits = EncodingLimits {
+            hash_seed: self.seed,
+            ..limits
+        };
     }
 
     /// Reads the collection at `key`: counts a hit or a miss and notes the access.
@@ -110,6 +113,16 @@ impl Keyspace {
         change: impl FnOnce(&mut T, &EncodingLimits) -> R,
     ) -> Result<R, ErrorReply> {
         self.touch(place, now);
+        self.change_at(hash, place, change)
+    }
+
+    /// Changes the collection at `place` without noting an access.
+    pub(super) fn change_at<T: Collection, R>(
+        &mut self,
+        hash: u64,
+        place: Place,
+        change: impl FnOnce(&mut T, &EncodingLimits) -> R,
+    ) -> Result<R, ErrorReply> {
         let limits = self.encoding_limits;
         let Some(entry) = self.table.get_mut(place) else {
             return Err(ErrorReply::WrongType);
@@ -119,10 +132,13 @@ impl Keyspace {
             return Err(ErrorReply::WrongType);
         };
         let collection = T::view_mut(&mut object.value).ok_or(ErrorReply::WrongType)?;
+        let part_before = collection.next_deadline();
         let result = change(collection, &limits);
+        let part_after = collection.next_deadline();
         let vacant = collection.is_vacant();
         let after = entry.memory_bytes();
         self.used_bytes = (self.used_bytes + after).saturating_sub(before);
+        self.part_deadline_changed(hash, part_before, part_after);
         if vacant {
             self.remove_at(hash, place);
         }

@@ -104,7 +104,7 @@ pub enum Value {
     /// A list.
     List(Box<List>),
     /// A hash.
-    Hash(Box<Hash>),
+    Hash(Hash),
     /// A set.
     Set(Box<Set>),
     /// A sorted set.
@@ -217,8 +217,8 @@ impl Entry {
 
     /// An estimate of the memory that the key takes, its share of the table included.
     pub fn memory_bytes(&self) -> usize {
-        /// An entry and its control byte at the table's usual load.
-        const TABLE_SHARE_BYTES: usize = 28;
+        /// An entry, some slack and its share of a segment's index.
+        const TABLE_SHARE_BYTES: usize = 21;
         let heap = match self {
             Self::String(blob) => allocated(blob.len_bytes()),
             Self::Object(object) => {
@@ -251,6 +251,17 @@ impl Entry {
         on_collection!(&object.value, _bytes => {}, found => found.emit_rebuild(&object.key, effects));
         if let Some(at) = deadline {
             effects.emit(&[b"PEXPIREAT", &object.key, at]);
+        }
+    }
+
+    /// When the first part of the value goes by itself, if one will: a hash's earliest field deadline.
+    #[inline]
+    pub(super) fn part_deadline_ms(&self) -> Option<i64> {
+        match self {
+            Self::String(_) => None,
+            Self::Object(object) => {
+                on_collection!(&object.value, _bytes => None, found => found.next_deadline())
+            }
         }
     }
 
@@ -344,9 +355,9 @@ fn emit_set(effects: &mut Effects, key: &[u8], value: &[u8], deadline: Option<&[
     }
 }
 
-/// What an allocator with size classes an eighth apart (mimalloc) spends on `bytes`.
-pub(super) fn allocated(bytes: usize) -> usize {
-    let step = (bytes.next_power_of_two() / 16).max(16);
+/// What an allocator with four size classes to a doubling (mimalloc) spends on `bytes`.
+pub(crate) fn allocated(bytes: usize) -> usize {
+    let step = (bytes.next_power_of_two() / 8).max(16);
     bytes.next_multiple_of(step)
 }
 
@@ -375,10 +386,11 @@ mod tests {
     }
 
     #[test]
-    fn size_classes_are_an_eighth_apart() {
+    fn size_classes_are_a_quarter_apart() {
         assert_eq!(allocated(0), 0);
         assert_eq!(allocated(85), 96);
         assert_eq!(allocated(1000), 1024);
-        assert_eq!(allocated(1025), 1152);
+        assert_eq!(allocated(1025), 1280);
+        assert_eq!(allocated(4096), 4096);
     }
 }

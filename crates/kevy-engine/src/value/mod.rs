@@ -39,6 +39,12 @@ pub trait Collection: Sized {
     /// Bytes it holds on the heap, an estimate in constant time.
     fn heap_bytes(&self) -> usize;
 
+    /// The earliest deadline of a part of it (a field of a hash), in Unix milliseconds; in constant time but for small
+    /// collections.
+    fn next_deadline(&self) -> Option<i64> {
+        None
+    }
+
     /// Emits canonical requests that rebuild it under `key`, which holds nothing then.
     fn emit_rebuild(&self, key: &[u8], effects: &mut Effects);
 }
@@ -68,13 +74,15 @@ pub struct EncodingLimits {
     pub stream_node_max_bytes: usize,
     /// `stream-node-max-entries`.
     pub stream_node_max_entries: usize,
+    /// What the hash functions of large values are seeded with: the keyspace sets it to its own seed.
+    pub hash_seed: u64,
 }
 
 impl Default for EncodingLimits {
     fn default() -> Self {
         Self {
             list_max_listpack_size: -2,
-            hash_max_listpack_entries: 128,
+            hash_max_listpack_entries: 512,
             hash_max_listpack_value: 64,
             set_max_intset_entries: 512,
             set_max_listpack_entries: 128,
@@ -84,6 +92,7 @@ impl Default for EncodingLimits {
             hll_sparse_max_bytes: 3000,
             stream_node_max_bytes: 4096,
             stream_node_max_entries: 100,
+            hash_seed: 0,
         }
     }
 }
