@@ -15,7 +15,9 @@ mod geo;
 mod hash;
 mod keys;
 mod lcs;
+pub mod list;
 mod object;
+mod set;
 mod sort;
 pub mod sorted_set;
 mod string;
@@ -41,6 +43,14 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         object::COMMANDS,
         dump::COMMANDS,
         sort::COMMANDS,
+        list::read::COMMANDS,
+        list::push::COMMANDS,
+        list::change::COMMANDS,
+        list::pop::COMMANDS,
+        list::shift::COMMANDS,
+        set::members::COMMANDS,
+        set::random::COMMANDS,
+        set::algebra::COMMANDS,
         sorted_set::add::COMMANDS,
         sorted_set::get::COMMANDS,
         sorted_set::range::COMMANDS,

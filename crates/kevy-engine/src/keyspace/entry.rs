@@ -106,7 +106,7 @@ pub enum Value {
     /// A hash.
     Hash(Hash),
     /// A set.
-    Set(Box<Set>),
+    Set(Set),
     /// A sorted set.
     SortedSet(Box<SortedSet>),
     /// A stream.

@@ -4,15 +4,18 @@
 //! [`Keyspace::edit`](crate::Keyspace::edit) (to change what is there) and
 //! [`Keyspace::edit_or_create`](crate::Keyspace::edit_or_create). A collection that a change leaves empty goes with its key.
 
+mod batch;
+
 pub mod hash;
 pub mod list;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;
 
+pub(crate) use batch::emit_in_batches;
 pub use hash::Hash;
-pub use list::List;
-pub use set::Set;
+pub use list::{End, List};
+pub use set::{Member, Set};
 pub use sorted_set::SortedSet;
 pub use stream::Stream;
 

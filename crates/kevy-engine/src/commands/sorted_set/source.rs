@@ -40,7 +40,7 @@ impl Source<'_> {
         match self {
             Self::Missing => 0,
             Self::SortedSet(set) => set.len(),
-            Self::Set(set) => plain_set::len(set),
+            Self::Set(set) => set.len(),
         }
     }
 
@@ -49,7 +49,7 @@ impl Source<'_> {
         match self {
             Self::Missing => None,
             Self::SortedSet(set) => set.score(member),
-            Self::Set(set) => plain_set::contains(set, member).then_some(1.0),
+            Self::Set(set) => set.contains(member).then_some(1.0),
         }
     }
 
@@ -60,22 +60,9 @@ impl Source<'_> {
             Self::SortedSet(set) => {
                 let _all = set.elements().all(|(member, score)| visit(member, score));
             }
-            Self::Set(set) => plain_set::each(set, |member| visit(member, 1.0)),
+            Self::Set(set) => {
+                let _all = set.iter().all(|member| visit(&member, 1.0));
+            }
         }
     }
-}
-
-/// All that is used of plain sets: no command makes one yet, so there are none with members.
-mod plain_set {
-    use crate::value::Set;
-
-    pub(super) fn len(_set: &Set) -> usize {
-        0
-    }
-
-    pub(super) fn contains(_set: &Set, _member: &[u8]) -> bool {
-        false
-    }
-
-    pub(super) fn each(_set: &Set, _visit: impl FnMut(&[u8]) -> bool) {}
 }
