@@ -158,7 +158,7 @@ impl SortedSet {
         match &mut self.form {
             Form::Packed(packed) => {
                 let old = packed.find(member).map(|(_, score)| score);
-                let Some(new) = decide(old).filter(|&new| is_new(old, new)) else {
+                let Some(new) = decide(old).and_then(|new| to_store(old, new)) else {
                     return;
                 };
                 if old.is_some() {
@@ -175,7 +175,7 @@ impl SortedSet {
                 }
             }
             Form::Large(large) => {
-                large.update(member, |old| decide(old).filter(|&new| is_new(old, new)));
+                large.update(member, |old| decide(old).and_then(|new| to_store(old, new)));
             }
         }
     }
@@ -240,9 +240,10 @@ pub fn is_change(old: f64, new: f64) -> bool {
     score::compare(old, new).is_ne()
 }
 
-/// Whether to write `new`.
-fn is_new(old: Option<f64>, new: f64) -> bool {
-    old.is_none_or(|old| is_change(old, new))
+/// The score to write for `new`, if it is a change.
+fn to_store(old: Option<f64>, new: f64) -> Option<f64> {
+    let is_new = old.is_none_or(|old| is_change(old, new));
+    is_new.then_some(score::stored(new))
 }
 
 /// A walk over neighbouring elements.
