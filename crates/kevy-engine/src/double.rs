@@ -125,7 +125,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::float_cmp, reason = "the results are exact")]
     fn numbers_are_those_of_strtod() {
         for (text, number) in [
             ("0", 0.0),
@@ -152,7 +151,7 @@ mod tests {
             assert_eq!(parse(text.as_bytes()), Some(number), "{text}");
             assert_eq!(parse_leniently(text.as_bytes()), Some(number), "{text}");
         }
-        assert!(parse(b"-0").is_some_and(|zero| zero.is_sign_negative()));
+        assert!(parse(b"-0").is_some_and(f64::is_sign_negative));
     }
 
     #[test]

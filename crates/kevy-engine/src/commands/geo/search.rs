@@ -49,7 +49,7 @@ pub(in crate::commands) const COMMANDS: &[Command] = &[
         flags: Flags::WRITE.with(Flags::DENYOOM).with(Flags::MOVABLEKEYS),
         keys: Keys::WithOption {
             first: 1,
-            option: "store",
+            option: "store|storedist",
         },
         placement: Placement::Together,
         group: "geo",
@@ -78,7 +78,7 @@ pub(in crate::commands) const COMMANDS: &[Command] = &[
         flags: Flags::WRITE.with(Flags::DENYOOM).with(Flags::MOVABLEKEYS),
         keys: Keys::WithOption {
             first: 1,
-            option: "store",
+            option: "store|storedist",
         },
         placement: Placement::Together,
         group: "geo",
@@ -468,12 +468,12 @@ fn places_in(set: &SortedSet, region: &Region, enough: usize) -> Vec<Found> {
 /// Stores the places found; with their distances in units of so many metres for scores, if that is given.
 fn store_found(cx: &mut Context<'_>, key: &[u8], found: &[Found], unit_metres: Option<f64>) {
     let limits = cx.keyspace.encoding_limits();
-    let mut result = Accumulator::default();
+    let mut result = Accumulator::new(&limits);
     for place in found {
         let score = unit_metres.map_or(place.score, |metres| place.distance_m / metres);
         result.add(&place.member, score, |_, new| new);
     }
-    let count = store(cx, key, result.into_set(&limits));
+    let count = store(cx, key, result.into_set());
     cx.reply.length(count);
 }
 

@@ -4,6 +4,7 @@ use super::source::Source;
 use super::{reply_elements, store};
 use crate::commands::is_option;
 use crate::number::integer;
+use crate::value::EncodingLimits;
 use crate::value::sorted_set::Accumulator;
 use crate::{Command, Context, double};
 use alloc::format;
@@ -188,8 +189,9 @@ fn zdiffstore(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
 }
 
 fn reply_combined(cx: &mut Context<'_>, args: Args<'_>, form: Form) -> Result<(), ErrorReply> {
+    let limits = cx.keyspace.encoding_limits();
     let (inputs, options) = read(cx, args, form)?;
-    let result = combine(form.operation, inputs, options.aggregate).into_large();
+    let result = combine(form.operation, inputs, options.aggregate, &limits).into_large();
     reply_elements(
         &mut cx.reply,
         result.len(),
@@ -212,7 +214,7 @@ fn store_combined(
     };
     let limits = cx.keyspace.encoding_limits();
     let (inputs, options) = read(cx, args, form)?;
-    let result = combine(form.operation, inputs, options.aggregate).into_set(&limits);
+    let result = combine(form.operation, inputs, options.aggregate, &limits).into_set();
     let count = store(cx, args.at(1), result);
     cx.reply.length(count);
     Ok(())
@@ -382,20 +384,25 @@ fn aggregate(args: Args<'_>, at: usize) -> Result<Aggregate, ErrorReply> {
     }
 }
 
-fn combine(operation: Operation, mut inputs: Vec<Input<'_>>, aggregate: Aggregate) -> Accumulator {
+fn combine(
+    operation: Operation,
+    mut inputs: Vec<Input<'_>>,
+    aggregate: Aggregate,
+    limits: &EncodingLimits,
+) -> Accumulator {
+    let result = Accumulator::new(limits);
     if operation != Operation::Difference {
         // Also decides in which order scores are added.
         inputs.sort_by_key(|input| input.source.len());
     }
     match operation {
-        Operation::Union => union(&inputs, aggregate),
-        Operation::Intersection => intersection(&inputs, aggregate),
-        Operation::Difference => difference(&inputs),
+        Operation::Union => union(&inputs, aggregate, result),
+        Operation::Intersection => intersection(&inputs, aggregate, result),
+        Operation::Difference => difference(&inputs, result),
     }
 }
 
-fn union(inputs: &[Input<'_>], aggregate: Aggregate) -> Accumulator {
-    let mut result = Accumulator::default();
+fn union(inputs: &[Input<'_>], aggregate: Aggregate, mut result: Accumulator) -> Accumulator {
     for input in inputs {
         input.source.each(|member, score| {
             let score = input.weighted(score);
@@ -407,8 +414,11 @@ fn union(inputs: &[Input<'_>], aggregate: Aggregate) -> Accumulator {
 }
 
 /// The members of the smallest input that are in all others.
-fn intersection(inputs: &[Input<'_>], aggregate: Aggregate) -> Accumulator {
-    let mut result = Accumulator::default();
+fn intersection(
+    inputs: &[Input<'_>],
+    aggregate: Aggregate,
+    mut result: Accumulator,
+) -> Accumulator {
     let Some((first, others)) = inputs.split_first() else {
         return result;
     };
@@ -425,8 +435,7 @@ fn intersection(inputs: &[Input<'_>], aggregate: Aggregate) -> Accumulator {
     result
 }
 
-fn difference(inputs: &[Input<'_>]) -> Accumulator {
-    let mut result = Accumulator::default();
+fn difference(inputs: &[Input<'_>], mut result: Accumulator) -> Accumulator {
     let Some((first, others)) = inputs.split_first() else {
         return result;
     };

@@ -1,18 +1,13 @@
 //! Sorted sets step by step: `ZSCAN`.
 
-use crate::commands::is_option;
-use crate::commands::keys::parse_cursor;
+use crate::commands::element_scan::{ElementScan, cursor, reply_head, reply_missing};
 use crate::keyspace::Encoding;
-use crate::number::integer;
 use crate::value::sorted_set::Cursor;
 use crate::value::{Collection, SortedSet};
-use crate::{Command, Context, glob};
+use crate::{Command, Context};
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, DoubleBuffer, Encoder, ErrorReply};
-
-/// How many members a step looks at unless told otherwise (Redis's default).
-const COUNT: usize = 10;
 
 /// The commands of this file.
 pub(in crate::commands) const COMMANDS: &[Command] = &[Row {
@@ -30,29 +25,27 @@ pub(in crate::commands) const COMMANDS: &[Command] = &[Row {
 }];
 
 fn zscan(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
-    let cursor = parse_cursor(args.at(2)).ok_or(ErrorReply::text("ERR invalid cursor"))?;
+    let cursor = cursor(args)?;
     let set: Option<&SortedSet> = cx.keyspace.collection(args.at(1), cx.now, cx.effects)?;
-    let mut found: Vec<(Vec<u8>, f64)> = Vec::new();
-    let (mut next, mut is_compact) = (None, false);
-    if let Some(set) = set {
-        is_compact = set.encoding() == Encoding::Listpack;
-        let (pattern, count) = options(args)?;
-        let accepts = |member: &[u8]| pattern == b"*" || glob::matches(pattern, member);
-        if let Some(from) = Cursor::from_external(cursor) {
-            next = set.scan(from, count, |member, score| {
-                if accepts(member) {
-                    found.push((member.to_vec(), score));
-                }
-            });
-        }
-    }
-    cx.reply.array(2);
-    cx.reply
-        .bulk_integer(next.map_or(0, Cursor::external) as i64);
+    let Some(set) = set else {
+        reply_missing(&mut cx.reply);
+        return Ok(());
+    };
+    let options = ElementScan::read(args, false)?;
+    let mut found: Vec<(&[u8], f64)> = Vec::new();
+    let next = Cursor::from_external(cursor).and_then(|from| {
+        set.scan(from, options.count, |member, score| {
+            if options.accepts(member) {
+                found.push((member, score));
+            }
+        })
+    });
+    reply_head(&mut cx.reply, next.map(Cursor::external));
     cx.reply.array(2 * found.len());
-    for (member, score) in &found {
+    let is_compact = set.encoding() == Encoding::Listpack;
+    for (member, score) in found {
         cx.reply.bulk(member);
-        put_score(&mut cx.reply, *score, is_compact);
+        put_score(&mut cx.reply, score, is_compact);
     }
     Ok(())
 }
@@ -69,21 +62,4 @@ fn put_score(reply: &mut Encoder<'_>, score: f64, is_compact: bool) {
         let mut text = DoubleBuffer::new();
         reply.bulk(text.format(score).as_bytes());
     }
-}
-
-/// Reads `[MATCH pattern] [COUNT count]`.
-fn options(args: Args<'_>) -> Result<(&[u8], usize), ErrorReply> {
-    let (mut pattern, mut count) = (&b"*"[..], COUNT);
-    for at in (3..args.len()).step_by(2) {
-        let value = args.get(at + 1).ok_or(ErrorReply::Syntax)?;
-        if is_option(args, at, "count") {
-            let given = usize::try_from(integer(value)?).ok();
-            count = given.filter(|&count| count > 0).ok_or(ErrorReply::Syntax)?;
-        } else if is_option(args, at, "match") {
-            pattern = value;
-        } else {
-            return Err(ErrorReply::Syntax);
-        }
-    }
-    Ok((pattern, count))
 }

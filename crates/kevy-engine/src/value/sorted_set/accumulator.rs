@@ -3,7 +3,7 @@
 use super::large::{self, Large};
 use super::members::Members;
 use super::packed::Packed;
-use super::{Form, HASH_SEED, SortedSet};
+use super::{Form, SortedSet, score};
 use crate::value::EncodingLimits;
 use alloc::boxed::Box;
 
@@ -11,17 +11,18 @@ use alloc::boxed::Box;
 #[derive(Debug)]
 pub struct Accumulator {
     members: Members,
-}
-
-impl Default for Accumulator {
-    fn default() -> Self {
-        Self {
-            members: Members::new(HASH_SEED),
-        }
-    }
+    limits: EncodingLimits,
 }
 
 impl Accumulator {
+    /// No members; the limits are those of the result.
+    pub fn new(limits: &EncodingLimits) -> Self {
+        Self {
+            members: Members::new(limits.hash_seed),
+            limits: *limits,
+        }
+    }
+
     /// Number of members.
     pub fn len(&self) -> usize {
         self.members.len()
@@ -52,7 +53,7 @@ impl Accumulator {
         }
     }
 
-    /// Ranks the members; the set is large whatever its size, so that scores stay as they are.
+    /// Ranks the members for a reply: the set is large whatever its size, and scores stay as they are (-0 too).
     pub fn into_large(self) -> SortedSet {
         SortedSet {
             form: Form::Large(Box::new(Large::from_members(self.members))),
@@ -60,13 +61,17 @@ impl Accumulator {
     }
 
     /// Ranks the members; the set is stored compactly if it is small enough.
-    pub fn into_set(self, limits: &EncodingLimits) -> SortedSet {
-        let members = &self.members;
+    pub fn into_set(mut self) -> SortedSet {
+        let (members, limits) = (&self.members, &self.limits);
         let fits = members.len() <= limits.zset_max_listpack_entries
             && members
                 .iter()
                 .all(|(member, _)| member.len() <= limits.zset_max_listpack_value);
         if !fits {
+            for id in 0..self.members.len() as u32 {
+                let score = score::stored(self.members.score(id));
+                self.members.set_score(id, score);
+            }
             return self.into_large();
         }
         let ordered = large::ordered(members).into_iter();

@@ -80,6 +80,7 @@ pub fn emit_removals<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kevy_proto::resp::Args;
 
     #[test]
     fn effects_have_a_bounded_size() {
@@ -87,15 +88,15 @@ mod tests {
         let members: Vec<[u8; 2]> = (0..300_u16).map(u16::to_be_bytes).collect();
         emit_additions(b"k", members.iter().map(|m| (&m[..], 1.0)), &mut effects);
         emit_removals(b"k", members.iter().map(|m| &m[..]), &mut effects);
-        let lengths: Vec<usize> = effects.iter().map(|args| args.len()).collect();
+        let lengths: Vec<usize> = effects.iter().map(Args::len).collect();
         assert_eq!(lengths, [258, 258, 90, 130, 130, 46]);
 
         effects.clear();
-        let long = [b'x'; MEMBER_BYTES];
+        let long = alloc::vec![b'x'; MEMBER_BYTES];
         let members = [&long[..], b"a", b"b", b"c"];
         emit_additions(b"k", members.iter().map(|m| (*m, 1.0)), &mut effects);
         emit_removals(b"k", members.into_iter(), &mut effects);
-        let lengths: Vec<usize> = effects.iter().map(|args| args.len()).collect();
+        let lengths: Vec<usize> = effects.iter().map(Args::len).collect();
         assert_eq!(lengths, [6, 6, 4, 4]);
     }
 

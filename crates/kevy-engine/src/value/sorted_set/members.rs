@@ -143,11 +143,11 @@ impl Members {
 
     /// One step of a scan: gives about `count` members whose hashes are at least `from` to `visit`, in chains of equal
     /// interval. Returns where to go on; `None` at the end.
-    pub(super) fn scan(
-        &self,
+    pub(super) fn scan<'a>(
+        &'a self,
         from: u32,
         count: usize,
-        mut visit: impl FnMut(&[u8], f64),
+        mut visit: impl FnMut(&'a [u8], f64),
     ) -> Option<u32> {
         let (mut from, mut seen) = (from, 0);
         for _ in 0..count.saturating_mul(BUCKETS_PER_ELEMENT) {

@@ -28,9 +28,6 @@ use core::ops::Range;
 use large::Large;
 use packed::Packed;
 
-/// The seed of the members' hash function.
-const HASH_SEED: u64 = 0x6b65_7679_7a73_6574;
-
 /// Members with scores in order.
 #[derive(Clone, Debug, Default)]
 pub struct SortedSet {
@@ -161,7 +158,7 @@ impl SortedSet {
         match &mut self.form {
             Form::Packed(packed) => {
                 let old = packed.find(member).map(|(_, score)| score);
-                let Some(new) = decide(old).filter(|&new| is_new(old, new)) else {
+                let Some(new) = decide(old).and_then(|new| to_store(old, new)) else {
                     return;
                 };
                 if old.is_some() {
@@ -172,13 +169,13 @@ impl SortedSet {
                 {
                     packed.insert(member, new);
                 } else {
-                    let mut large = enlarged(packed);
+                    let mut large = enlarged(packed, limits);
                     large.insert(member, new);
                     self.form = Form::Large(Box::new(large));
                 }
             }
             Form::Large(large) => {
-                large.update(member, |old| decide(old).filter(|&new| is_new(old, new)));
+                large.update(member, |old| decide(old).and_then(|new| to_store(old, new)));
             }
         }
     }
@@ -212,11 +209,11 @@ impl SortedSet {
 
     /// One step of a scan: gives about `count` elements to `visit` and returns where to go on; `None` at the end. An
     /// element that is there from the first step to the last is met at least once. A small set is met as a whole.
-    pub fn scan(
-        &self,
+    pub fn scan<'a>(
+        &'a self,
         from: Cursor,
         count: usize,
-        mut visit: impl FnMut(&[u8], f64),
+        mut visit: impl FnMut(&'a [u8], f64),
     ) -> Option<Cursor> {
         match &self.form {
             Form::Packed(packed) => {
@@ -230,8 +227,8 @@ impl SortedSet {
     }
 }
 
-fn enlarged(packed: &Packed) -> Large {
-    let mut large = Large::new(HASH_SEED);
+fn enlarged(packed: &Packed, limits: &EncodingLimits) -> Large {
+    let mut large = Large::new(limits.hash_seed);
     for (member, score) in packed.iter() {
         large.insert(member, score);
     }
@@ -243,9 +240,10 @@ pub fn is_change(old: f64, new: f64) -> bool {
     score::compare(old, new).is_ne()
 }
 
-/// Whether to write `new`.
-fn is_new(old: Option<f64>, new: f64) -> bool {
-    old.is_none_or(|old| is_change(old, new))
+/// The score to write for `new`, if it is a change.
+fn to_store(old: Option<f64>, new: f64) -> Option<f64> {
+    let is_new = old.is_none_or(|old| is_change(old, new));
+    is_new.then_some(score::stored(new))
 }
 
 /// A walk over neighbouring elements.
@@ -423,13 +421,13 @@ mod tests {
 
         #[test]
         fn accumulated_members_are_ranked(members in proptest::collection::vec((member(), any::<i8>()), 0..60)) {
-            let (mut all, mut set) = (Accumulator::default(), SortedSet::default());
+            let (mut all, mut set) = (Accumulator::new(&limits()), SortedSet::default());
             for (member, score) in &members {
                 let score = f64::from(*score);
                 all.add(member, score, |a, b| a + b);
                 set.update(member, &limits(), |old| Some(old.unwrap_or(0.0) + score));
             }
-            let result = all.into_set(&limits());
+            let result = all.into_set();
             prop_assert_eq!(listed(&result, 0..99, false), listed(&set, 0..99, false));
             prop_assert_eq!(result.encoding(), set.encoding());
         }

@@ -1,12 +1,13 @@
 //! The compact form: all elements in one allocation, in order of score and member.
 //!
 //! ```text
-//! element ...   each: length of the member (7 bits a byte, low ones first, high bit: more follow), member, packed score
+//! element ...   each: length of the member (a varint), member, packed score
 //! ```
 //!
 //! Everything is a walk from the start; Redis's limits keep the walk short. The last bytes hold the number of elements.
 
 use super::score::{self, PackedScore, compare};
+use crate::varint::{push_varint, read_varint};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -127,12 +128,7 @@ impl Packed {
 }
 
 fn put_element(bytes: &mut Vec<u8>, member: &[u8], score: f64) {
-    let mut length = member.len();
-    while length >= 0x80 {
-        bytes.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    bytes.push(length as u8);
+    push_varint(bytes, member.len());
     bytes.extend_from_slice(member);
     bytes.extend_from_slice(PackedScore::new(score).as_bytes());
 }
@@ -147,30 +143,16 @@ pub(super) struct Elements<'a> {
 impl<'a> Elements<'a> {
     fn step(&mut self) -> Option<Element<'a>> {
         let start = self.at;
-        let length = self.read_length()?;
-        let member = &self.bytes[self.at..self.at + length];
-        let packed = &self.bytes[self.at + length..];
-        self.at += length + score::packed_length(packed[0]);
+        let rest = self.bytes.get(start..).filter(|rest| !rest.is_empty())?;
+        let (length, taken) = read_varint(rest);
+        let (member, packed) = rest[taken..].split_at(length);
+        self.at += taken + length + score::packed_length(packed[0]);
         Some(Element {
             start,
             end: self.at,
             member,
             score: score::unpack(packed),
         })
-    }
-
-    #[inline]
-    fn read_length(&mut self) -> Option<usize> {
-        let mut length = 0;
-        for shift in (0..usize::BITS).step_by(7) {
-            let byte = *self.bytes.get(self.at)?;
-            self.at += 1;
-            length |= usize::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(length);
-            }
-        }
-        None
     }
 }
 

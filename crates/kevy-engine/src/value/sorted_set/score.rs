@@ -26,6 +26,13 @@ pub(super) fn compare(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or(Ordering::Equal)
 }
 
+/// A score as it is stored: 0 for -0, as in Redis's compact form. Redis's large form keeps -0; kevy's does not, because
+/// then the same elements would not be the same in a replica that adds them in another order.
+pub(super) fn stored(score: f64) -> f64 {
+    // Zero plus -0 is 0; every other number stays.
+    score + 0.0
+}
+
 /// A score in its compact form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PackedScore {
@@ -34,10 +41,9 @@ pub(super) struct PackedScore {
 }
 
 impl PackedScore {
-    /// Packs a score. As in Redis's compact form, -0 becomes 0.
+    /// Packs a score.
     pub(super) fn new(score: f64) -> Self {
-        // Zero plus -0 is 0; every other number stays.
-        let score = score + 0.0;
+        let score = stored(score);
         SCALES
             .iter()
             .enumerate()
@@ -137,7 +143,7 @@ mod tests {
             (-1.0, 2),
             (-129.0, 3),
             (1.5, 2),
-            (3.14, 3),
+            (3.99, 3),
             (99.999, 4),
             (1_700_000_000.0, 5),
             (1_700_000_000_123.0, 7),
