@@ -59,14 +59,13 @@ fn sort(cx: &mut Context<'_>, args: Args<'_>, may_store: bool) -> Result<(), Err
         Order::By { .. } => order::ordered(cx, elements, &options)?,
     };
     let found = answers(cx, chosen, &options.gets);
-    match options.destination {
-        Some(destination) => store(cx, destination, &found),
-        None => {
-            cx.reply.array(found.len());
-            for value in &found {
-                cx.reply.bulk_or_null(value.as_deref());
-            }
-        }
+    if let Some(destination) = options.destination {
+        store(cx, destination, &found);
+        return Ok(());
+    }
+    cx.reply.array(found.len());
+    for value in &found {
+        cx.reply.bulk_or_null(value.as_deref());
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ mod tests {
     fn requests_are_limited_in_elements_and_bytes() {
         let mut effects = Effects::on();
         let small = [&b"x"[..]; 300];
-        let large = [b'x'; 40_000];
+        let large = vec![b'x'; 40_000];
         emit_in_batches(&mut effects, b"RPUSH", b"k", small.into_iter());
         emit_in_batches(&mut effects, b"RPUSH", b"k", [&large[..]; 3].into_iter());
         emit_in_batches(&mut effects, b"RPUSH", b"k", [].into_iter());

@@ -156,10 +156,15 @@ impl<'a> BatchPop<'a> {
         let end = end_at(args, end_position)?;
         let count = match args.len() - end_position {
             1 => 1,
-            3 if is_option(args, end_position + 1, "count") => {
-                positive(end_position + 2, "ERR count should be greater than 0")?
+            2 => return Err(ErrorReply::Syntax),
+            _ if !is_option(args, end_position + 1, "count") => return Err(ErrorReply::Syntax),
+            length => {
+                let count = positive(end_position + 2, "ERR count should be greater than 0")?;
+                if length > 3 {
+                    return Err(ErrorReply::Syntax);
+                }
+                count
             }
-            _ => return Err(ErrorReply::Syntax),
         };
         Ok(Self {
             args,

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 /// What a listpack takes beside its elements: a header and an end mark, bytes.
 const LISTPACK_FRAME_BYTES: u64 = 7;
-/// Up to this size room is added in steps of [`SMALL_STEP_BYTES`]; beyond, a quarter at a time.
+/// Up to this size room is added in steps of [`SMALL_STEP_BYTES`]; beyond, an eighth at a time.
 const SMALL_BYTES: usize = 256;
 /// An allocator's step between small sizes.
 const SMALL_STEP_BYTES: usize = 16;
@@ -360,7 +360,7 @@ fn grown(length: usize) -> usize {
     if length <= SMALL_BYTES {
         return length.next_multiple_of(SMALL_STEP_BYTES);
     }
-    let wanted = length + length / 4;
+    let wanted = length + length / 8;
     wanted.next_multiple_of(wanted.next_power_of_two() / 16)
 }
 
