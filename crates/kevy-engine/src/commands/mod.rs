@@ -20,8 +20,8 @@ pub mod list;
 mod object;
 mod set;
 mod sort;
-mod stream;
 pub mod sorted_set;
+mod stream;
 mod string;
 
 pub use stream::{StreamWait, stream_wait};
