@@ -163,11 +163,11 @@ pub enum Keys {
         /// Position of one more key, or 0.
         extra_first: i32,
     },
-    /// One or more keys from `first`, and the last occurrence of an option (such as `STORE`) names one more.
+    /// A key at `first`, and the last occurrence of an option (such as `STORE`) names one more.
     WithOption {
         /// Position of the first key.
         first: i32,
-        /// The option whose value is a key.
+        /// The option whose value is a key; several with `|` between them (`store|storedist`).
         option: &'static str,
     },
     /// After the argument `option`, the first half of what is left (`XREAD ... STREAMS k1 k2 id1 id2`).
@@ -233,11 +233,8 @@ impl Keys {
             Self::WithOption { first, option } => {
                 positions.push(first.max(0) as usize);
                 let at = (first.max(0) as usize + 1..count.saturating_sub(1)).rev();
-                positions.extend(
-                    at.filter(|&i| is_option(args, i, option))
-                        .map(|i| i + 1)
-                        .take(1),
-                );
+                let is_any = |&i: &usize| option.split('|').any(|name| is_option(args, i, name));
+                positions.extend(at.filter(is_any).map(|i| i + 1).take(1));
             }
             Self::AfterOption { option } => {
                 let Some(at) = (1..count).find(|&i| is_option(args, i, option)) else {
@@ -302,4 +299,30 @@ pub enum Join {
     Concat,
     /// One part is drawn, weighted by the shards' key counts (`RANDOMKEY`).
     Weighted,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::RequestBuffer;
+
+    #[test]
+    fn any_of_several_options_may_name_a_key() {
+        let keys = Keys::WithOption {
+            first: 1,
+            option: "store|storedist",
+        };
+        for (request, expected) in [
+            ("georadius k 1 2 3 m", &[1][..]),
+            ("georadius k 1 2 3 m STORE a", &[1, 7]),
+            ("georadius k 1 2 3 m asc StoreDist a", &[1, 8]),
+            ("georadius k 1 2 3 m store a storedist b", &[1, 9]),
+            ("georadius k 1 2 3 m store", &[1]),
+        ] {
+            let request = RequestBuffer::from_slices(request.split(' ').map(str::as_bytes));
+            let mut positions = Vec::new();
+            keys.positions(request.args(), &mut positions);
+            assert_eq!(positions, expected, "{request:?}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use kevy_tests::reply::Reply;
 use kevy_tests::server::{Redis, Spec};
 
 const SEED: u64 = 6004;
-const COMMANDS: u64 = 20_000;
+const COMMANDS: u64 = 50_000;
 /// Commands from one empty keyspace to the next.
 const SEQUENCE: u64 = 250;
 /// Kinds of differences that are worth reporting at once.

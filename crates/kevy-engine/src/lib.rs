@@ -16,13 +16,18 @@ extern crate alloc;
 
 pub mod commands;
 mod context;
+pub mod double;
 mod effects;
 pub mod glob;
+pub mod hyperloglog;
 pub mod keyspace;
 pub mod long_double;
 pub mod lzf;
 pub mod number;
 pub mod payload;
+mod segmented;
+pub mod value;
+mod varint;
 
 pub use context::Context;
 pub use effects::Effects;

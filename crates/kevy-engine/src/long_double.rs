@@ -69,6 +69,11 @@ impl LongDouble {
         })
     }
 
+    /// Whether it is infinity, of either sign.
+    pub fn is_infinite(self) -> bool {
+        self.magnitude == Magnitude::Infinite
+    }
+
     /// The sum, rounded; `None` if it is infinite or no number.
     pub fn checked_add(self, other: Self) -> Option<Self> {
         let sum = add(

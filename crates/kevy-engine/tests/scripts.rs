@@ -19,7 +19,7 @@
 mod readable;
 
 use bytes::BytesMut;
-use kevy_engine::keyspace::{AccessTracking, ExpiryMode, Keyspace};
+use kevy_engine::keyspace::{AccessTracking, Entry, ExpiryMode, Keyspace};
 use kevy_engine::{Command, Context, Effects};
 use kevy_proto::resp::{Args, Encoder, ErrorReply, RequestBuffer, RespVersion};
 use kevy_proto::time::{Instant, Now, UnixMillis};
@@ -223,16 +223,34 @@ impl Engine {
         self.keyspace
             .iter()
             .map(|entry| {
-                let value = entry.string().map(readable::quoted);
                 let text = format!(
-                    "{} {} {value:?} {:?}",
+                    "{} {} {:?} {:?}",
                     entry.type_name(),
                     entry.encoding().name(),
+                    self.contents(entry),
                     entry.deadline()
                 );
                 (readable::quoted(entry.key()), text)
             })
             .collect()
+    }
+
+    /// What rebuilds the value; where the order of elements means nothing, word by word in one that does not depend on it.
+    fn contents(&self, entry: &Entry) -> Vec<String> {
+        let mut rebuild = Effects::on();
+        if let Some(copy) = self.keyspace.copy_as(entry.key(), entry.key()) {
+            copy.emit_effects(&mut rebuild);
+        }
+        if !["hash", "set"].contains(&entry.type_name()) {
+            return rebuild
+                .iter()
+                .map(|args| readable::request(args.iter()))
+                .collect();
+        }
+        let arguments = rebuild.iter().flat_map(Args::iter);
+        let mut words: Vec<String> = arguments.map(readable::quoted).collect();
+        words.sort_unstable();
+        words
     }
 
     fn empty(&mut self) -> Result<(), String> {
@@ -244,8 +262,9 @@ impl Engine {
             self.keyspace.len(),
             self.keyspace.expires_len(),
             self.keyspace.used_bytes(),
+            self.keyspace.next_deadline(),
         );
-        if left == (0, 0, 0) {
+        if left == (0, 0, 0, None) {
             Ok(())
         } else {
             Err(format!(

@@ -7,13 +7,13 @@ use crate::reply::{self, Reply};
 /// machine that does other things too. Every TTL of these tests is at least a hundred times as long.
 const TOLERANCE_SECONDS: i64 = 10;
 
-/// A known difference from redis-server 7.0.15. Each is also in docs/COMPATIBILITY.md.
+/// A known difference from redis-server 7.0.15.
 struct Allowed {
     reason: &'static str,
     applies: fn(args: &Args, redis: &[u8], kevy: &[u8]) -> bool,
 }
 
-/// Every known difference, with its reason. An entry must name its case as narrowly as it can.
+/// Every known difference in the commands compared here, with its reason. An entry must name its case as narrowly as it can.
 const ALLOWED: &[Allowed] = &[
     Allowed {
         reason: "kevy shares no objects between keys, so OBJECT REFCOUNT is always 1",

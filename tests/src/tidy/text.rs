@@ -41,24 +41,28 @@ pub fn too_long(file: &SourceFile, listed: &[LongFile]) -> Vec<String> {
 
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: &[&str] = &[
-    "util", "utils", "helper", "helpers", "common", "manager", "misc",
+    "common", "manager", "helper", "helpers", "misc", "util", "utils",
 ];
+/// Those of them that say nothing as a part of a name either. (`service_manager` is a thing, `common_case`, too.)
+const EMPTY_PARTS: &[&str] = &["helper", "helpers", "misc", "util", "utils"];
+
+fn is_empty_name(name: &str) -> bool {
+    let mut parts = name.split(['_', '-']);
+    EMPTY_NAMES.contains(&name) || parts.any(|part| EMPTY_PARTS.contains(&part))
+}
 
 /// Files, directories and modules with a name that says nothing.
 pub fn empty_names(file: &SourceFile) -> Vec<String> {
-    let parts = file.path.split(['/', '.', '_', '-']);
-    let files = parts
-        .filter(|part| EMPTY_NAMES.contains(part))
-        .map(|part| format!("{}: the name {part}", file.path));
+    let parts = file
+        .path
+        .split(['/', '.'])
+        .filter(|part| is_empty_name(part));
+    let files = parts.map(|part| format!("{}: the name {part}", file.path));
     let modules = code_only(&file.text);
     let modules = modules.lines().enumerate().filter_map(|(number, line)| {
-        let name = line
-            .trim()
-            .trim_end_matches([';', '{', ' '])
-            .rsplit_once("mod ")?
-            .1;
-        let empty = name.split('_').any(|part| EMPTY_NAMES.contains(&part));
-        empty.then(|| format!("{}:{}: the module name {name}", file.path, number + 1))
+        let line = line.trim().trim_end_matches([';', '{', ' ']);
+        let (_, name) = line.rsplit_once("mod ")?;
+        is_empty_name(name).then(|| format!("{}:{}: the module name {name}", file.path, number + 1))
     });
     files.chain(modules).collect()
 }

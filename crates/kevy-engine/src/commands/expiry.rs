@@ -111,16 +111,16 @@ const fn read_row(
 
 /// How a command gives or shows a time.
 #[derive(Clone, Copy)]
-struct Given {
-    in_seconds: bool,
-    from_now: bool,
+pub(super) struct Given {
+    pub(super) in_seconds: bool,
+    pub(super) from_now: bool,
 }
 
 impl Given {
-    const SECONDS_FROM_NOW: Self = Self::new(true, true);
-    const MILLIS_FROM_NOW: Self = Self::new(false, true);
-    const UNIX_SECONDS: Self = Self::new(true, false);
-    const UNIX_MILLIS: Self = Self::new(false, false);
+    pub(super) const SECONDS_FROM_NOW: Self = Self::new(true, true);
+    pub(super) const MILLIS_FROM_NOW: Self = Self::new(false, true);
+    pub(super) const UNIX_SECONDS: Self = Self::new(true, false);
+    pub(super) const UNIX_MILLIS: Self = Self::new(false, false);
 
     const fn new(in_seconds: bool, from_now: bool) -> Self {
         Self {
@@ -130,7 +130,7 @@ impl Given {
     }
 
     /// The Unix milliseconds that `number` means; `None` if they leave the range of 64 bits.
-    fn to_unix(self, number: i64, now: UnixMillis) -> Option<UnixMillis> {
+    pub(super) fn to_unix(self, number: i64, now: UnixMillis) -> Option<UnixMillis> {
         let ms = if self.in_seconds {
             number.checked_mul(1000)?
         } else {
@@ -176,13 +176,13 @@ fn expire(cx: &mut Context<'_>, args: Args<'_>, given: Given) -> Result<(), Erro
     Ok(())
 }
 
-fn name_of(args: Args<'_>) -> String {
+pub(super) fn name_of(args: Args<'_>) -> String {
     String::from_utf8_lossy(args.at(0)).to_ascii_lowercase()
 }
 
 /// When an expiry may change: the options `NX XX GT LT`.
 #[derive(Clone, Copy)]
-struct Condition {
+pub(super) struct Condition {
     /// Whether there must (`XX`) or must not (`NX`) be an expiry already.
     has_expiry: Option<bool>,
     /// How the new one must compare to the old one (`GT`, `LT`).
@@ -216,18 +216,35 @@ impl Condition {
         Ok(Self { has_expiry, order })
     }
 
+    /// The condition of one option, or of none.
+    pub(super) fn of(option: Option<&[u8]>) -> Self {
+        let has = |name| option.is_some_and(|option| is(option, name));
+        let order = [("gt", Ordering::Greater), ("lt", Ordering::Less)];
+        Self {
+            has_expiry: (has("nx") || has("xx")).then(|| has("xx")),
+            order: order
+                .into_iter()
+                .find(|(name, _)| has(name))
+                .map(|(_, order)| order),
+        }
+    }
+
     /// Whether the key of `access` exists and may get `deadline`.
     fn allows(self, access: &KeyAccess<'_>, deadline: UnixMillis) -> bool {
         let current = access.expiry();
-        // A key without expiry goes later than any other.
+        access.exists() && self.permits(current, deadline)
+    }
+
+    /// Whether what goes at `current`, if ever, may get `deadline`.
+    pub(super) fn permits(self, current: Option<UnixMillis>, deadline: UnixMillis) -> bool {
+        // What has no expiry goes later than anything else.
         let order = current.map_or(Ordering::Less, |current| deadline.cmp(&current));
-        access.exists()
-            && self.has_expiry.is_none_or(|has| has == current.is_some())
+        self.has_expiry.is_none_or(|has| has == current.is_some())
             && self.order.is_none_or(|wanted| wanted == order)
     }
 }
 
-fn is(option: &[u8], name: &str) -> bool {
+pub(super) fn is(option: &[u8], name: &str) -> bool {
     option.eq_ignore_ascii_case(name.as_bytes())
 }
 

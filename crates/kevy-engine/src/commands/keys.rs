@@ -11,7 +11,7 @@ use kevy_proto::resp::{Args, Encoder, ErrorReply};
 use kevy_proto::time::Now;
 
 /// How many entries a step of `SCAN` looks at unless told otherwise (Redis's default).
-const SCAN_COUNT: usize = 10;
+pub(super) const SCAN_COUNT: usize = 10;
 /// How often `RANDOMKEY` draws again after an expired key (Redis's limit).
 const RANDOM_KEY_TRIES: usize = 100;
 
@@ -181,7 +181,7 @@ fn scan_options(args: Args<'_>) -> Result<(Filter<'_>, usize), ErrorReply> {
 }
 
 /// A cursor as C's `strtoul` reads it, because clients were seen to send what only that accepts: a sign, no digits.
-fn parse_cursor(text: &[u8]) -> Option<u64> {
+pub(super) fn parse_cursor(text: &[u8]) -> Option<u64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] | digits => (false, digits),

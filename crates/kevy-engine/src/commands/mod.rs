@@ -8,14 +8,23 @@
 mod bitfield;
 mod bitmap;
 mod dump;
+mod element_scan;
 mod expiry;
 mod generic;
+mod geo;
+mod hash;
+mod hyperloglog;
 mod keys;
 mod lcs;
+pub mod list;
 mod object;
+mod set;
 mod sort;
+mod stream;
+pub mod sorted_set;
 mod string;
 
+pub use stream::{StreamWait, stream_wait};
 pub use string::LONGEST_STRING_BYTES;
 
 use crate::Command;
@@ -37,6 +46,34 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         object::COMMANDS,
         dump::COMMANDS,
         sort::COMMANDS,
+        list::read::COMMANDS,
+        list::push::COMMANDS,
+        list::change::COMMANDS,
+        list::pop::COMMANDS,
+        list::shift::COMMANDS,
+        set::members::COMMANDS,
+        set::random::COMMANDS,
+        set::algebra::COMMANDS,
+        sorted_set::add::COMMANDS,
+        sorted_set::get::COMMANDS,
+        sorted_set::range::COMMANDS,
+        sorted_set::remove::COMMANDS,
+        sorted_set::pop::COMMANDS,
+        sorted_set::random::COMMANDS,
+        sorted_set::scan::COMMANDS,
+        sorted_set::combine::COMMANDS,
+        geo::COMMANDS,
+        geo::search::COMMANDS,
+        hash::COMMANDS,
+        hash::field_expiry::COMMANDS,
+        hyperloglog::COMMANDS,
+        stream::write::COMMANDS,
+        stream::range::COMMANDS,
+        stream::read::COMMANDS,
+        stream::group::COMMANDS,
+        stream::pending::COMMANDS,
+        stream::claim::COMMANDS,
+        stream::info::COMMANDS,
     ]
     .into_iter()
 }

@@ -7,6 +7,7 @@
 //! ```
 
 use super::Encoding;
+use crate::varint::{push_varint, read_varint, varint_len};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -195,34 +196,6 @@ impl Blob {
             value_start: key_start + key_len,
         }
     }
-}
-
-fn varint_len(number: usize) -> usize {
-    let bits = usize::BITS - (number | 1).leading_zeros();
-    bits.div_ceil(7) as usize
-}
-
-fn push_varint(bytes: &mut Vec<u8>, mut number: usize) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-/// The number at the start of `bytes` and how many bytes it takes.
-#[cold]
-fn read_varint(bytes: &[u8]) -> (usize, usize) {
-    let mut number = 0;
-    let mut taken = 0;
-    for &byte in bytes {
-        number |= usize::from(byte & 0x7f) << (7 * taken);
-        taken += 1;
-        if byte < 0x80 {
-            break;
-        }
-    }
-    (number, taken)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::access;
 use super::blob::{Blob, Parts};
 use super::growable::grow;
 use crate::Effects;
+use crate::value::{Collection, Hash, List, Set, SortedSet, Stream};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use kevy_proto::resp::ErrorReply;
@@ -21,6 +22,18 @@ pub enum Encoding {
     Embstr,
     /// Any other string.
     Raw,
+    /// A small collection in one allocation.
+    Listpack,
+    /// A small set of integers in one allocation.
+    Intset,
+    /// A large set or hash.
+    Hashtable,
+    /// A large list.
+    Quicklist,
+    /// A large sorted set.
+    Skiplist,
+    /// A stream.
+    Stream,
 }
 
 impl Encoding {
@@ -41,6 +54,12 @@ impl Encoding {
             Self::Int => "int",
             Self::Embstr => "embstr",
             Self::Raw => "raw",
+            Self::Listpack => "listpack",
+            Self::Intset => "intset",
+            Self::Hashtable => "hashtable",
+            Self::Quicklist => "quicklist",
+            Self::Skiplist => "skiplist",
+            Self::Stream => "stream",
         }
     }
 }
@@ -82,6 +101,30 @@ impl Object {
 pub enum Value {
     /// A string that `APPEND`, `SETRANGE` or `SETBIT` made.
     String(Vec<u8>),
+    /// A list.
+    List(Box<List>),
+    /// A hash.
+    Hash(Hash),
+    /// A set.
+    Set(Set),
+    /// A sorted set.
+    SortedSet(Box<SortedSet>),
+    /// A stream.
+    Stream(Box<Stream>),
+}
+
+/// Calls a method of [`Collection`] on whatever collection `$value` is; a string gives `$string`.
+macro_rules! on_collection {
+    ($value:expr, $bytes:ident => $string:expr, $found:ident => $call:expr) => {
+        match $value {
+            Value::String($bytes) => $string,
+            Value::List($found) => $call,
+            Value::Hash($found) => $call,
+            Value::Set($found) => $call,
+            Value::SortedSet($found) => $call,
+            Value::Stream($found) => $call,
+        }
+    };
 }
 
 impl Value {
@@ -89,21 +132,22 @@ impl Value {
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::String(_) => "string",
+            Self::List(_) => "list",
+            Self::Hash(_) => "hash",
+            Self::Set(_) => "set",
+            Self::SortedSet(_) => "zset",
+            Self::Stream(_) => "stream",
         }
     }
 
     /// How it is stored.
     pub fn encoding(&self) -> Encoding {
-        match self {
-            Self::String(_) => Encoding::Raw,
-        }
+        on_collection!(self, _bytes => Encoding::Raw, found => found.encoding())
     }
 
     /// Bytes it holds on the heap, an estimate.
     fn heap_bytes(&self) -> usize {
-        match self {
-            Self::String(bytes) => bytes.capacity(),
-        }
+        on_collection!(self, bytes => bytes.capacity(), found => found.heap_bytes())
     }
 }
 
@@ -130,9 +174,13 @@ impl Entry {
     pub fn string(&self) -> Result<&[u8], ErrorReply> {
         match self {
             Self::String(blob) => Ok(blob.value()),
-            Self::Object(object) => match &object.value {
-                Value::String(bytes) => Ok(bytes),
-            },
+            Self::Object(object) => {
+                if let Value::String(bytes) = &object.value {
+                    Ok(bytes)
+                } else {
+                    Err(ErrorReply::WrongType)
+                }
+            }
         }
     }
 
@@ -193,7 +241,27 @@ impl Entry {
                 effects.emit(&[b"APPEND", self.key(), value]);
             }
             Ok(value) => emit_set(effects, self.key(), value, deadline),
-            Err(_) => {}
+            Err(_) => self.emit_collection(effects, deadline),
+        }
+    }
+
+    fn emit_collection(&self, effects: &mut Effects, deadline: Option<&[u8]>) {
+        let Self::Object(object) = self else { return };
+        effects.emit(&[b"DEL", &object.key]);
+        on_collection!(&object.value, _bytes => {}, found => found.emit_rebuild(&object.key, effects));
+        if let Some(at) = deadline {
+            effects.emit(&[b"PEXPIREAT", &object.key, at]);
+        }
+    }
+
+    /// When the first part of the value goes by itself, if one will: a hash's earliest field deadline.
+    #[inline]
+    pub(super) fn part_deadline_ms(&self) -> Option<i64> {
+        match self {
+            Self::String(_) => None,
+            Self::Object(object) => {
+                on_collection!(&object.value, _bytes => None, found => found.next_deadline())
+            }
         }
     }
 
@@ -268,9 +336,13 @@ impl Entry {
             }));
         }
         match self {
-            Self::Object(object) => match &mut object.value {
-                Value::String(bytes) => Ok(bytes),
-            },
+            Self::Object(object) => {
+                if let Value::String(bytes) = &mut object.value {
+                    Ok(bytes)
+                } else {
+                    Err(ErrorReply::WrongType)
+                }
+            }
             Self::String(_) => Err(ErrorReply::WrongType),
         }
     }
@@ -284,7 +356,7 @@ fn emit_set(effects: &mut Effects, key: &[u8], value: &[u8], deadline: Option<&[
 }
 
 /// What an allocator with four size classes to a doubling (mimalloc) spends on `bytes`.
-pub(super) fn allocated(bytes: usize) -> usize {
+pub(crate) fn allocated(bytes: usize) -> usize {
     let step = (bytes.next_power_of_two() / 8).max(16);
     bytes.next_multiple_of(step)
 }

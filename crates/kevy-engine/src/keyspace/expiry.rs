@@ -1,8 +1,8 @@
 //! Absolute deadlines, in their order: which keys go next, and when.
 
-use super::table::Place;
 use super::{Keyspace, is_due};
 use crate::Effects;
+use crate::segmented::Place;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use kevy_proto::time::{Now, UnixMillis};
@@ -47,42 +47,50 @@ impl Deadlines {
         }
     }
 
-    fn remove(&mut self, deadline: i64, hash: u64) {
+    pub(super) fn remove(&mut self, deadline: i64, hash: u64) {
         if self.order.remove(&(deadline, hash)) {
             self.sum -= i128::from(deadline);
         }
     }
 
-    fn first(&self) -> Option<(i64, u64)> {
+    pub(super) fn first(&self) -> Option<(i64, u64)> {
         self.order.first().copied()
+    }
+
+    /// The first deadline, if it has passed.
+    pub(super) fn due(&self, now: Now) -> Option<(i64, u64)> {
+        self.first().filter(|&(deadline, _)| now.unix.0 > deadline)
     }
 }
 
 impl Keyspace {
-    /// Removes keys whose time has come, the earliest first, at most `budget` of them, each with its `DEL` effect. Says
-    /// whether more are due.
+    /// Removes keys whose time has come, then fields of hashes whose time has come, the earliest first, at most `budget` of
+    /// them together, each with its `DEL` or `HDEL` effect. Says whether more are due.
     pub fn expire_due(&mut self, now: Now, budget: usize, effects: &mut Effects) -> bool {
         if !self.expires_actively() {
             return false;
         }
-        for _ in 0..budget {
-            let Some((deadline, hash)) = self.due(now) else {
-                return false;
-            };
+        let mut left = budget;
+        while left > 0
+            && let Some((deadline, hash)) = self.deadlines.due(now)
+        {
             match self.with_deadline(deadline, hash) {
                 Some(place) => self.expire_at(hash, place, effects),
                 None => self.deadlines.remove(deadline, hash),
             }
+            left -= 1;
         }
-        self.due(now).is_some()
+        self.expire_parts(now, left, effects);
+        self.deadlines.due(now).is_some() || self.part_deadlines.due(now).is_some()
     }
 
-    /// When the next key goes, if one will go by itself.
+    /// When the next key, or field of a hash, goes, if one will go by itself.
     pub fn next_deadline(&self) -> Option<UnixMillis> {
         if !self.expires_actively() {
             return None;
         }
-        let (deadline, _) = self.deadlines.first()?;
+        let firsts = [&self.deadlines, &self.part_deadlines].map(Deadlines::first);
+        let (deadline, _) = firsts.into_iter().flatten().min()?;
         Some(UnixMillis(deadline))
     }
 
@@ -118,12 +126,6 @@ impl Keyspace {
 
     fn expires_actively(&self) -> bool {
         self.active_expire && self.expiry_mode == ExpiryMode::Remove
-    }
-
-    fn due(&self, now: Now) -> Option<(i64, u64)> {
-        self.deadlines
-            .first()
-            .filter(|&(deadline, _)| now.unix.0 > deadline)
     }
 
     /// The entry that goes next by itself, due or not.

@@ -1,8 +1,8 @@
 //! One key, found once, to be read and then changed.
 
 use super::blob::Parts;
-use super::table::Place;
 use super::{Encoding, Entry, Expiry, Keyspace, StringMut};
+use crate::segmented::Place;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::time::{Now, UnixMillis};
 
@@ -89,9 +89,11 @@ impl<'a> KeyAccess<'a> {
             parts.deadline = before.0;
         }
         parts.clock = entry.clock();
+        let part_deadline = entry.part_deadline_ms();
         entry.overwrite_string(parts);
         keyspace.used_bytes = keyspace.used_bytes - before.1 + entry.memory_bytes();
         keyspace.deadline_changed(self.hash, before.0, parts.deadline);
+        keyspace.part_deadline_changed(self.hash, part_deadline, None);
     }
 
     /// Makes the key go at `deadline`, or stay; says whether there is such a key.

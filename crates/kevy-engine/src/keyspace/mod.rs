@@ -11,19 +11,20 @@
 
 mod access;
 mod blob;
+mod collections;
 mod detached;
 mod entry;
 mod eviction;
 mod expiry;
 mod growable;
 mod key_access;
-mod segment;
-mod table;
+mod part_expiry;
 mod walk;
 
 pub use access::AccessTracking;
 pub use blob::Blob;
 pub use detached::Detached;
+pub(crate) use entry::allocated;
 pub use entry::{EMBSTR_LIMIT_BYTES, Encoding, Entry, Object, Value};
 pub use eviction::EvictionPolicy;
 pub use expiry::{Expiry, ExpiryMode};
@@ -32,11 +33,12 @@ pub use key_access::KeyAccess;
 pub use walk::{Cursor, Partition, ScanStep};
 
 use crate::Effects;
+use crate::segmented::{Keyed, Place, SegmentedTable};
+use crate::value::EncodingLimits;
 use expiry::Deadlines;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::rng::Rng;
 use kevy_proto::time::{Now, UnixMillis};
-use table::{Place, Table};
 
 /// Counters of a keyspace since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,15 +49,26 @@ pub struct KeyspaceStats {
     pub misses: u64,
     /// Keys removed because their time had come.
     pub expired: u64,
+    /// Fields of hashes removed because their time had come.
+    pub expired_fields: u64,
     /// Keys removed because memory was short.
     pub evicted: u64,
+}
+
+impl Keyed for Entry {
+    #[inline]
+    fn key(&self) -> &[u8] {
+        Self::key(self)
+    }
 }
 
 /// The keys of one shard.
 #[derive(Debug)]
 pub struct Keyspace {
-    table: Table,
+    table: SegmentedTable<Entry>,
     deadlines: Deadlines,
+    /// The earliest deadline of a part of each value that has such parts.
+    part_deadlines: Deadlines,
     stats: KeyspaceStats,
     rng: Rng,
     seed: u64,
@@ -66,6 +79,7 @@ pub struct Keyspace {
     active_expire: bool,
     /// The sum of the entries' [`Entry::memory_bytes`].
     used_bytes: usize,
+    encoding_limits: EncodingLimits,
 }
 
 impl Keyspace {
@@ -77,8 +91,9 @@ impl Keyspace {
     /// An empty keyspace that is one of several.
     pub fn with_partition(seed: u64, partition: Partition) -> Self {
         Self {
-            table: Table::new(seed),
+            table: SegmentedTable::new(seed),
             deadlines: Deadlines::default(),
+            part_deadlines: Deadlines::default(),
             stats: KeyspaceStats::default(),
             rng: Rng::from_seed(seed),
             seed,
@@ -88,6 +103,10 @@ impl Keyspace {
             expiry_mode: ExpiryMode::default(),
             active_expire: true,
             used_bytes: 0,
+            encoding_limits: EncodingLimits {
+                hash_seed: seed,
+                ..EncodingLimits::default()
+            },
         }
     }
 
@@ -195,8 +214,9 @@ impl Keyspace {
 
     /// Removes every key. The switches, the counters and the hash function stay.
     pub fn clear(&mut self) {
-        self.table = Table::new(self.seed);
+        self.table = SegmentedTable::new(self.seed);
         self.deadlines = Deadlines::default();
+        self.part_deadlines = Deadlines::default();
         self.used_bytes = 0;
     }
 
@@ -312,6 +332,9 @@ impl Keyspace {
         if let Some(deadline) = entry.deadline_ms() {
             self.deadlines.add(deadline, hash);
         }
+        if let Some(deadline) = entry.part_deadline_ms() {
+            self.part_deadlines.add(deadline, hash);
+        }
         self.table.insert(hash, entry)
     }
 
@@ -321,6 +344,7 @@ impl Keyspace {
         if let Some(deadline) = entry.deadline_ms() {
             self.forget_deadline(deadline, hash);
         }
+        self.part_deadline_changed(hash, entry.part_deadline_ms(), None);
         Some(entry)
     }
 }

@@ -1,14 +1,9 @@
 //! Walking over all keys: `SCAN`, `KEYS`, `RANDOMKEY`, slots.
 
-use super::table::{POSITION_BITS, POSITIONS, position};
 use super::{Entry, Keyspace};
+use crate::segmented::POSITIONS;
 use alloc::vec::Vec;
 use kevy_proto::slot::slot_of;
-
-/// The most segments that one step of a scan looks into for each entry wanted: a bound where most are empty.
-const SEGMENTS_PER_ENTRY: usize = 10;
-/// How many random positions are tried before a random entry is sought by walking.
-const RANDOM_TRIES: usize = 100;
 
 /// Which of several keyspaces that form one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,44 +99,11 @@ impl Keyspace {
                 next,
             };
         }
-        let (entries, next) = self.step(cursor.position, count.max(1));
+        let (entries, next) = self.table.scan(cursor.position, count);
         ScanStep {
             entries,
             next: Cursor::after(self.partition, next),
         }
-    }
-
-    fn step(&self, from: u64, count: usize) -> (Vec<&Entry>, Option<u64>) {
-        let mut found = Vec::new();
-        let mut next = from;
-        for _ in 0..count.saturating_mul(SEGMENTS_PER_ENTRY) {
-            let (mut here, after) = self.segment_from(next);
-            let wanted = count - found.len();
-            next = after;
-            if here.len() > wanted {
-                next = cut(&mut here, wanted, after);
-            }
-            found.extend(here.into_iter().map(|(_, entry)| entry));
-            if next >= POSITIONS {
-                return (found, None);
-            }
-            if found.len() >= count {
-                break;
-            }
-        }
-        (found, Some(next))
-    }
-
-    /// The entries from position `from` to the end of its segment, sorted, and the position after the segment.
-    fn segment_from(&self, from: u64) -> (Vec<(u64, &Entry)>, u64) {
-        let (entries, after) = self.table.segment_at(from);
-        let mut here: Vec<(u64, &Entry)> = entries
-            .iter()
-            .map(|entry| (position(self.table.hash(entry.key())), entry))
-            .filter(|(position, _)| *position >= from)
-            .collect();
-        here.sort_unstable_by_key(|(position, _)| *position);
-        (here, after)
     }
 
     /// All entries, those included whose time has come. The order is the hash's but for entries close to each other.
@@ -149,22 +111,10 @@ impl Keyspace {
         self.table.iter()
     }
 
-    /// A random entry: a random position of the hash, then any entry of its segment. Within a segment all are equally
-    /// likely; between segments the odds follow the hash range and not the count, so they differ by the random variation
-    /// of segment sizes (a few percent; more after mass deletions).
+    /// A random entry; all are equally likely.
     pub fn random_entry(&mut self) -> Option<&Entry> {
-        if self.is_empty() {
-            return None;
-        }
-        for _ in 0..RANDOM_TRIES {
-            let from = self.rng.next_u64() >> (64 - POSITION_BITS);
-            let (here, _) = self.table.segment_at(from);
-            if !here.is_empty() {
-                let chosen = self.rng.below(here.len() as u64) as usize;
-                return here.get(chosen);
-            }
-        }
-        self.iter().next()
+        let place = self.table.random(&mut self.rng)?;
+        self.table.get(place)
     }
 
     /// How many keys are in `slot`: a walk over all keys.
@@ -181,13 +131,4 @@ impl Keyspace {
         self.iter()
             .filter(move |entry| slot_of(entry.key()) == slot)
     }
-}
-
-/// Keeps the first `wanted` of `here` and those at the same position as the last of these; says what comes next.
-fn cut(here: &mut Vec<(u64, &Entry)>, wanted: usize, after: u64) -> u64 {
-    let last = here[wanted.saturating_sub(1)].0;
-    let keep = here.partition_point(|(position, _)| *position <= last);
-    let next = here.get(keep).map_or(after, |(position, _)| *position);
-    here.truncate(keep);
-    next
 }

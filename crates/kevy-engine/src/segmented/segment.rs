@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! index:   [slot: u16; power of two]      slot = tag (7 bits of the hash) | position (9 bits)
-//! entries: [Entry; number of entries]     dense: what is not used takes no memory
+//! entries: [entry; number of entries]     dense: what is not used takes no memory
 //! ```
 //!
 //! Measured against a segment that is one open-addressing table of entries (17 bytes per bucket, half of them unused right
 //! after a split, and sizes that no allocator class fits): that took 142 bytes per key where this takes 118.
 
-use super::Entry;
-use super::entry::allocated;
+use super::Keyed;
+use crate::keyspace::allocated;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -31,8 +31,8 @@ const FREE: u16 = u16::MAX;
 const REMOVED: u16 = u16::MAX - 1;
 
 /// Entries whose hashes share their first `depth` bits.
-#[derive(Debug)]
-pub(super) struct Segment {
+#[derive(Clone, Debug)]
+pub(super) struct Segment<E> {
     /// Bits of the hash that all entries share.
     pub(super) depth: u32,
     /// Slots that are `REMOVED`.
@@ -41,17 +41,17 @@ pub(super) struct Segment {
     index: Box<[u16]>,
     /// Invariant: the first `SEGMENT_ENTRIES` are in the index. More only if the table may not split any more (nobody can
     /// bring that about without knowing the seed); those are found by looking at each.
-    entries: Vec<Entry>,
+    entries: Vec<E>,
 }
 
-impl Segment {
+impl<E: Keyed> Segment<E> {
     /// An empty segment.
     pub(super) fn new(depth: u32) -> Self {
         Self::with_entries(depth, Vec::new(), &FixedState::with_seed(0))
     }
 
     /// A segment of `entries`.
-    pub(super) fn with_entries(depth: u32, entries: Vec<Entry>, hasher: &FixedState) -> Self {
+    pub(super) fn with_entries(depth: u32, entries: Vec<E>, hasher: &FixedState) -> Self {
         let mut segment = Self {
             depth,
             removed: 0,
@@ -68,12 +68,12 @@ impl Segment {
     }
 
     /// The entries, in no order.
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[E] {
         &self.entries
     }
 
     /// Takes all entries out; the segment must not be used any more.
-    pub(super) fn take_entries(&mut self) -> Vec<Entry> {
+    pub(super) fn take_entries(&mut self) -> Vec<E> {
         core::mem::take(&mut self.entries)
     }
 
@@ -81,12 +81,12 @@ impl Segment {
     #[cfg(test)]
     pub(super) fn overhead_bytes(&self) -> usize {
         allocated(self.index.len() * size_of::<u16>())
-            + allocated(self.entries.capacity() * size_of::<Entry>())
+            + allocated(self.entries.capacity() * size_of::<E>())
     }
 
     /// The position of the entry with `hash` for which `is_it` says yes.
     #[inline]
-    pub(super) fn find(&self, hash: u64, mut is_it: impl FnMut(&Entry) -> bool) -> Option<usize> {
+    pub(super) fn find(&self, hash: u64, mut is_it: impl FnMut(&E) -> bool) -> Option<usize> {
         let tag = tag(hash);
         let mask = self.index.len() - 1;
         let mut at = home(hash) & mask;
@@ -109,13 +109,13 @@ impl Segment {
 
     /// The entry at `position`.
     #[inline]
-    pub(super) fn get(&self, position: usize) -> Option<&Entry> {
+    pub(super) fn get(&self, position: usize) -> Option<&E> {
         self.entries.get(position)
     }
 
     /// The entry at `position`, to be changed; its key must stay.
     #[inline]
-    pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut Entry> {
+    pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut E> {
         self.entries.get_mut(position)
     }
 
@@ -126,10 +126,11 @@ impl Segment {
     }
 
     /// Adds an entry and returns its position. Needs room, unless the table may neither split nor rebuild.
-    pub(super) fn insert(&mut self, hash: u64, entry: Entry) -> usize {
+    pub(super) fn insert(&mut self, hash: u64, entry: E) -> usize {
         let position = self.entries.len();
         if position == self.entries.capacity() {
-            self.entries.reserve_exact(fitting(position + 1) - position);
+            self.entries
+                .reserve_exact(fitting::<E>(position + 1) - position);
         }
         self.entries.push(entry);
         if position < SEGMENT_ENTRIES {
@@ -139,12 +140,7 @@ impl Segment {
     }
 
     /// Takes out the entry at `position`, whose key's hash is `hash`; the last entry takes its place.
-    pub(super) fn remove(
-        &mut self,
-        hash: u64,
-        position: usize,
-        hasher: &FixedState,
-    ) -> Option<Entry> {
+    pub(super) fn remove(&mut self, hash: u64, position: usize, hasher: &FixedState) -> Option<E> {
         if position >= self.entries.len() {
             return None;
         }
@@ -182,7 +178,7 @@ impl Segment {
 
     /// Gives memory back if much is unused; says whether it moved the entries.
     pub(super) fn shrink(&mut self, hasher: &FixedState) -> bool {
-        let fits = fitting(self.entries.len() + 1);
+        let fits = fitting::<E>(self.entries.len() + 1);
         if self.entries.capacity() <= 2 * fits {
             return false;
         }
@@ -263,32 +259,22 @@ fn most_entries(buckets: usize) -> usize {
 }
 
 /// The number of entries that an allocation for `count` entries holds anyway, by the allocator's size classes.
-fn fitting(count: usize) -> usize {
-    allocated(count * size_of::<Entry>()) / size_of::<Entry>()
+fn fitting<E>(count: usize) -> usize {
+    allocated(count * size_of::<E>()) / size_of::<E>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keyspace::Encoding;
-    use crate::keyspace::blob::Parts;
     use alloc::collections::BTreeSet;
     use kevy_proto::rng::Rng;
 
-    fn entry(key: &[u8]) -> Entry {
-        Entry::string_from(Parts {
-            key,
-            value: b"",
-            encoding: Encoding::Embstr,
-            deadline: None,
-            clock: 0,
-        })
-    }
+    type Entry = [u8; 8];
 
     /// A segment that may not split, and what it must hold.
     struct Filled {
         hasher: FixedState,
-        segment: Segment,
+        segment: Segment<Entry>,
         held: BTreeSet<u64>,
     }
 
@@ -318,8 +304,7 @@ mod tests {
                 self.segment.rebuild(&self.hasher);
             }
             let key = number.to_be_bytes();
-            self.segment
-                .insert(hash_of(&self.hasher, &key), entry(&key));
+            self.segment.insert(hash_of(&self.hasher, &key), key);
             assert!(self.held.insert(number));
         }
     }
