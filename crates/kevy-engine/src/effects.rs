@@ -38,6 +38,11 @@ impl Effects {
         self.wanted
     }
 
+    /// Keeps effects from now on, or no longer. Those that are kept stay.
+    pub fn want(&mut self, wanted: bool) {
+        self.wanted = wanted;
+    }
+
     /// Adds one effect.
     pub fn emit(&mut self, request: &[&[u8]]) {
         self.changes += 1;

@@ -58,11 +58,14 @@ impl Shard {
         }
         match self.commands.find(args) {
             Ok(found) => self.execute_found(session, found, args),
-            Err(error) => self.reply_error(session, &error),
+            Err(error) => self.refuse(session, &error),
         }
     }
 
     fn execute_found(&mut self, session: &mut Session, found: Found, args: Args<'_>) {
+        if self.queue(session, found, args) {
+            return;
+        }
         self.stats.count_call(found.index);
         session.client.last_command = self.commands.all()[found.index].full_name;
         match found.handler {
@@ -148,6 +151,7 @@ impl Shard {
         if beside_others {
             self.keyspace.set_expiry_mode(ExpiryMode::Hide);
         }
+        self.prepare_watches(command);
         let mut context = Context {
             keyspace: &mut self.keyspace,
             reply: Encoder::new(out, version),
@@ -160,7 +164,7 @@ impl Shard {
         if beside_others {
             self.keyspace.set_expiry_mode(ExpiryMode::Remove);
         }
-        self.effects.clear();
+        self.settle_effects();
     }
 
     fn execute_on_node(
@@ -173,7 +177,11 @@ impl Shard {
         match run(self, session, args, &mut reply) {
             Ok(Outcome::Replied) => Self::finish_reply(session, reply),
             Ok(Outcome::Silent) => session.replies.push(BytesMut::new()),
-            Ok(Outcome::Ask(query, finish)) => self.begin_asking(session, &query, finish),
+            Ok(Outcome::Ask(query, finish)) => {
+                let queries = self.for_every_shard(&query);
+                self.begin_asking(session, queries, finish);
+            }
+            Ok(Outcome::Later) => {}
             Err(error) => {
                 reply.clear();
                 self.reply_error(session, &error);

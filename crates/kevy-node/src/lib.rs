@@ -26,3 +26,4 @@ pub mod settings;
 pub mod shard;
 pub mod stats;
 mod transaction;
+mod watch;

@@ -23,6 +23,12 @@ impl Shard {
         if self.memory_limit_bytes == 0 {
             return true;
         }
+        let roomy = self.evict_to_limit();
+        self.settle_effects();
+        roomy
+    }
+
+    fn evict_to_limit(&mut self) -> bool {
         for _ in 0..EVICTIONS_PER_COMMAND {
             if self.keyspace.used_bytes() as u64 <= self.memory_limit_bytes {
                 return true;

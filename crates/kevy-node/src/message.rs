@@ -25,7 +25,9 @@ pub enum Message {
     /// Take locks for a transaction.
     Lock(Box<Lock>),
     /// The locks are held; `entries` are what was to be taken with them.
-    Granted(TransactionId, Vec<Option<Detached>>),
+    Granted(TransactionId, Lent),
+    /// A key that the transaction's connection watches was changed. `Granted` follows.
+    WatchHit(TransactionId),
     /// The locks were not free and waiting was not asked for. Nothing is held.
     Refused(TransactionId),
     /// The locks were not taken: the command needs memory, and there is none to be had. Nothing is held.
@@ -34,14 +36,22 @@ pub enum Message {
     Run(Box<Part>),
     /// What came of a part.
     Ran(TransactionId, Box<Partial>),
-    /// The transaction was carried out by its coordinator: put these entries back and let the locks go.
-    Restore(TransactionId, Vec<Detached>),
+    /// Run these commands of an `EXEC` and keep its locks; `Ran` answers.
+    RunHeld(Box<Held>),
+    /// Take the entries of these keys, whose locks the transaction holds; `Lent` answers.
+    Lend(TransactionId, Box<RequestBuffer>),
+    /// The entries.
+    Lent(TransactionId, Lent),
+    /// Put these entries back.
+    Restore(Box<Restored>),
     /// Let the locks of a transaction go; nothing was done.
     Release(TransactionId),
     /// Something about the shard itself, for the control plane.
     Ask(TransactionId, Query),
     /// The answer.
     Told(TransactionId, Box<Answer>),
+    /// A connection watches nothing any more.
+    Unwatch(ConnectionId),
     /// The process is to stop.
     ShutDown,
     /// The sender has no sessions left: it needs nobody any more.
@@ -137,6 +147,8 @@ pub struct Lock {
     pub wait: bool,
     /// Whether the command may need more memory.
     pub grows: bool,
+    /// The connection whose watches here are to be looked at once the locks are held.
+    pub watcher: Option<ConnectionId>,
     /// Keys whose entries are to be taken along once the locks are held (empty: none), in the order of the answer.
     pub take: RequestBuffer,
 }
@@ -172,6 +184,41 @@ pub struct Part {
     pub version: RespVersion,
     /// One moment for all parts, so that expiry looks the same on every shard.
     pub now: Now,
+}
+
+/// Commands of an `EXEC` that follow each other on one shard.
+#[derive(Debug)]
+pub struct Held {
+    /// The transaction, which holds locks for all of them.
+    pub transaction: TransactionId,
+    /// What to run, in order, and with which arguments.
+    pub commands: Vec<(&'static Command, RequestBuffer)>,
+    /// The version their replies are encoded in, one after the other.
+    pub version: RespVersion,
+    /// One moment for the whole `EXEC`.
+    pub now: Now,
+}
+
+/// Entries on their way to a coordinator.
+#[derive(Debug, Default)]
+pub struct Lent {
+    /// For each key its entry, if there is one.
+    pub entries: Vec<Option<Detached>>,
+    /// Whether somebody watches keys there: then it must be told which were changed.
+    pub watched: bool,
+}
+
+/// Entries on their way back.
+#[derive(Debug)]
+pub struct Restored {
+    /// The transaction.
+    pub transaction: TransactionId,
+    /// The entries, as the coordinator left them.
+    pub entries: Vec<Detached>,
+    /// Keys that it changed, if somebody watches keys there.
+    pub changed: RequestBuffer,
+    /// Whether the transaction goes on and keeps its locks.
+    pub keep_locks: bool,
 }
 
 /// What came of a part.

@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::stats::Summary;
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
-use kevy_proto::resp::{Encoder, ErrorReply};
+use kevy_proto::resp::{Encoder, ErrorReply, RequestBuffer};
 
 /// A question to a shard, or something it is to do.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub enum Query {
     CountKeys(u16),
     /// At most so many keys of a slot.
     Keys(u16, usize),
+    /// Note that a connection watches these keys (`WATCH`).
+    Watch(ConnectionId, RequestBuffer),
 }
 
 /// A shard's answer.
@@ -167,6 +169,10 @@ impl Shard {
             }
             Query::SetActiveExpire(active) => {
                 self.keyspace.set_active_expire(active);
+                Answer::Done
+            }
+            Query::Watch(connection, keys) => {
+                self.watch(connection, keys.args());
                 Answer::Done
             }
             Query::CountKeys(slot) => Answer::Count(self.keyspace.count_in_slot(slot)),

@@ -3,10 +3,12 @@
 
 use crate::host::{Peer, Slot};
 use crate::reply_order::ReplyOrder;
+use crate::transaction::queue::Queue;
 use bytes::BytesMut;
 use kevy_proto::ids::ConnectionId;
 use kevy_proto::resp::{Decoder, Limits, RespVersion};
 use kevy_proto::time::{Instant, Now};
+use std::collections::BTreeSet;
 
 /// One client connection.
 #[derive(Debug)]
@@ -25,6 +27,10 @@ pub struct Session {
     pub(crate) decoder: Decoder,
     /// Received, not yet executed.
     pub(crate) input: BytesMut,
+    /// Between `MULTI` and `EXEC`: what waits for it.
+    pub(crate) queue: Option<Box<Queue>>,
+    /// The keys it watches, whoever owns them.
+    pub(crate) watched: BTreeSet<Vec<u8>>,
     /// Whether the next request may be executed.
     pub(crate) state: State,
     /// Whether it stands in the shard's list of sessions with output.
@@ -97,6 +103,8 @@ impl Session {
             replies: ReplyOrder::default(),
             decoder: Decoder::with_limits(limits),
             input: BytesMut::new(),
+            queue: None,
+            watched: BTreeSet::new(),
             state: State::Open,
             in_output_list: false,
             above_soft_limit_since: None,
@@ -125,6 +133,11 @@ impl Session {
     /// Bytes of requests not executed yet.
     pub fn input_bytes(&self) -> usize {
         self.input.len()
+    }
+
+    /// Bytes held of its requests: not executed yet, or queued by `MULTI`, by estimate.
+    pub(crate) fn request_bytes(&self) -> usize {
+        self.input.len() + self.queue.as_ref().map_or(0, |queue| queue.len_bytes())
     }
 }
 

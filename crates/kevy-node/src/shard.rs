@@ -15,6 +15,7 @@ use crate::session::{Session, State};
 use crate::settings::{LogLevel, Settings};
 use crate::stats::Stats;
 use crate::transaction::{Transaction, Waiting};
+use crate::watch::Watches;
 use bytes::{Buf, BytesMut};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -95,6 +96,8 @@ pub struct Shard {
     pub(crate) sessions: Vec<Option<Box<Session>>>,
     next_connection: u64,
     pub(crate) locks: LockTable,
+    /// Keys that sessions, of whatever shard, watch here.
+    pub(crate) watches: Watches,
     /// Claims that transactions hold here.
     pub(crate) held: HashMap<TransactionId, Ticket, FixedState>,
     /// Who waits for which claim.
@@ -165,6 +168,7 @@ impl Shard {
             sessions: Vec::new(),
             next_connection: 0,
             locks: LockTable::new(),
+            watches: Watches::default(),
             held: HashMap::default(),
             waiting: BTreeMap::new(),
             transactions: BTreeMap::new(),
@@ -269,6 +273,7 @@ impl Shard {
         let gone = session.state == State::Draining;
         session.drain();
         if gone || session.is_drained() {
+            self.unwatch_all(&mut session);
             self.to_close.push_back(slot);
         } else {
             self.return_session(session);
@@ -435,15 +440,20 @@ impl Shard {
             Message::Requests(batch) => self.run_batch(from, batch),
             Message::Replies(batch) => self.take_replies(batch),
             Message::Lock(lock) => self.lock(from, *lock),
-            Message::Granted(id, entries) => self.lock_granted(id, from, entries),
+            Message::Granted(id, lent) => self.lock_granted(id, from, lent),
             Message::Refused(id) => self.lock_refused(id),
             Message::NoMemory(id) => self.lock_denied(id),
+            Message::WatchHit(id) => self.watch_hit(id),
             Message::Run(part) => self.run_part(from, &part),
+            Message::RunHeld(steps) => self.run_held(from, &steps),
+            Message::Lend(id, keys) => self.lend(from, id, keys.args()),
+            Message::Lent(id, lent) => self.lent(id, from, lent),
             Message::Ran(id, partial) => self.part_ran(id, from, *partial),
-            Message::Restore(id, entries) => self.restore(id, entries),
+            Message::Restore(restored) => self.restore(*restored),
             Message::Release(id) => self.release(id),
             Message::Ask(id, query) => self.answer(from, id, query),
             Message::Told(id, answer) => self.told(id, from, *answer),
+            Message::Unwatch(connection) => self.unwatch(connection),
             Message::ShutDown => self.handle_shutdown(),
             Message::Goodbye => self.count_goodbye(),
         }
@@ -463,7 +473,7 @@ impl Shard {
     }
 
     /// Puts a session back and notices what has become of it.
-    pub(crate) fn return_session(&mut self, session: Box<Session>) {
+    pub(crate) fn return_session(&mut self, mut session: Box<Session>) {
         let slot = session.slot;
         self.flush_batches(&session);
         if exceeds_hard_limit(
@@ -476,6 +486,7 @@ impl Shard {
         ) {
             tracing::warn!(client = %session.id, "closing a client: its replies exceed client_output_buffer_limit");
             self.stats.output_buffer_limit_disconnections += 1;
+            self.unwatch_all(&mut session);
             self.to_close.push_back(slot);
             return;
         }
@@ -506,7 +517,8 @@ impl Shard {
 
     /// Forgets a session and lets the host close its connection.
     pub(crate) fn close(&mut self, slot: Slot) {
-        if self.take_session(slot).is_some() {
+        if let Some(mut session) = self.take_session(slot) {
+            self.unwatch_all(&mut session);
             self.to_close.push_back(slot);
         }
     }
@@ -539,7 +551,7 @@ impl Shard {
     }
 
     fn check_query_buffer(&mut self, session: &mut Session) {
-        if session.input_bytes() as u64 > self.settings.server.client_query_buffer_limit {
+        if session.request_bytes() as u64 > self.settings.server.client_query_buffer_limit {
             tracing::warn!(client = %session.id, "closing a client: its query buffer exceeds client_query_buffer_limit");
             self.stats.query_buffer_limit_disconnections += 1;
             session.replies = crate::reply_order::ReplyOrder::default();
@@ -580,7 +592,7 @@ impl Shard {
         if more {
             self.next_cron = self.now.monotonic;
         }
-        self.effects.clear();
+        self.settle_effects();
     }
 
     /// Does what had to wait for the last lock to go.

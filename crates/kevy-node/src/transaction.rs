@@ -11,8 +11,10 @@
 //! fails half-way: shards of one process live and die together.
 
 mod coordinate;
+mod exec;
 mod join;
 mod participate;
+pub(crate) mod queue;
 
 pub(crate) use coordinate::Transaction;
 pub(crate) use participate::{Origin, Waiting};

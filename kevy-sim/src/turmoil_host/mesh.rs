@@ -5,7 +5,7 @@ use super::clock::simulated_time;
 use crate::marks::{Mark, Marks};
 use crate::swarm::Options;
 use crate::trace::{Event, Trace};
-use kevy_node::message::{Lock, Message};
+use kevy_node::message::{Lent, Lock, Message};
 use kevy_proto::ids::{ShardId, TransactionId};
 use kevy_proto::rng::Rng;
 use std::cell::RefCell;
@@ -166,7 +166,7 @@ impl Queues {
         if let Message::Lock(lock) = &message
             && self.forges(lock)
         {
-            let granted = Message::Granted(lock.transaction, Vec::new());
+            let granted = Message::Granted(lock.transaction, Lent::default());
             return (to, from, granted);
         }
         (from, to, message)
@@ -208,15 +208,24 @@ impl Inner {
             Message::Run(part) => {
                 self.open.remove(&part.transaction);
             }
-            Message::Restore(transaction, _)
-            | Message::Release(transaction)
+            Message::Restore(restored) => {
+                if !restored.keep_locks {
+                    self.open.remove(&restored.transaction);
+                }
+            }
+            Message::Release(transaction)
             | Message::NoMemory(transaction) => {
                 self.open.remove(transaction);
             }
             Message::Requests(_)
             | Message::Replies(_)
             | Message::Granted(..)
+            | Message::WatchHit(_)
             | Message::Ran(..)
+            | Message::RunHeld(_)
+            | Message::Lend(..)
+            | Message::Lent(..)
+            | Message::Unwatch(_)
             | Message::Ask(..)
             | Message::Told(..)
             | Message::ShutDown
@@ -236,6 +245,11 @@ pub fn kind(message: &Message) -> &'static str {
         Message::NoMemory(_) => "no-memory",
         Message::Run(_) => "run",
         Message::Ran(..) => "ran",
+        Message::WatchHit(_) => "watch-hit",
+        Message::RunHeld(_) => "run-held",
+        Message::Lend(..) => "lend",
+        Message::Lent(..) => "lent",
+        Message::Unwatch(_) => "unwatch",
         Message::Restore(..) => "restore",
         Message::Release(_) => "release",
         Message::Ask(..) => "ask",

@@ -29,11 +29,18 @@ impl Shard {
             session.slot.0,
             String::from_utf8_lossy(&client.name),
         );
-        let flags = if session.is_blocked() { "b" } else { "N" };
+        let flags = match (&session.queue, session.is_blocked()) {
+            (Some(_), _) => "x",
+            (None, true) => "b",
+            (None, false) => "N",
+        };
+        let queue = session.queue.as_ref();
+        let queued = queue.map_or(-1, |queue| queue.len() as i64);
+        let queued_bytes = queue.map_or(0, |queue| queue.len_bytes());
         let _ = write!(
             line,
-            " age={age} idle={idle} flags={flags} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={input} qbuf-free=0 argv-mem=0 \
-             multi-mem=0 rbs=0 rbp=0 obl={output} oll={} omem={output} tot-mem={} events=r cmd={} user=default redir=-1 \
+            " age={age} idle={idle} flags={flags} db=0 sub=0 psub=0 ssub=0 multi={queued} qbuf={input} qbuf-free=0 argv-mem=0 \
+             multi-mem={queued_bytes} rbs=0 rbp=0 obl={output} oll={} omem={output} tot-mem={} events=r cmd={} user=default redir=-1 \
              resp={} lib-name={} lib-ver={}",
             session.replies.outstanding(),
             input + output + size_of::<Session>(),

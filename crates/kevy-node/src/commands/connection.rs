@@ -166,7 +166,8 @@ fn quit(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut)
     ok(session, reply)
 }
 
-fn reset(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn reset(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+    shard.discard(session);
     let client = &mut session.client;
     *client = Client {
         name: Vec::new(),

@@ -13,6 +13,7 @@ mod config;
 mod connection;
 mod info;
 mod server;
+mod transaction;
 
 use crate::query::{Finish, Query};
 use crate::session::Session;
@@ -31,6 +32,8 @@ pub enum Outcome {
     Silent,
     /// Every shard is to be asked first.
     Ask(Query, Finish),
+    /// The reply comes later; its place is kept.
+    Later,
 }
 
 /// What a command of the node says: an outcome, or an error that is its reply.
@@ -51,6 +54,7 @@ pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
         command::COMMANDS,
         config::COMMANDS,
         server::COMMANDS,
+        transaction::COMMANDS,
     ]
     .into_iter()
 }

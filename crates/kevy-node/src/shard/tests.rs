@@ -8,6 +8,8 @@ use kevy_proto::time::UnixMillis;
 use std::collections::BTreeMap as Map;
 use std::fmt::Write;
 
+mod multi_tests;
+
 /// All shards of one process.
 struct Process {
     shards: Vec<Shard>,

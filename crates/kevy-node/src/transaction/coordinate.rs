@@ -1,9 +1,11 @@
 //! The coordinator's side of a transaction.
 
+use super::exec::{Exec, StepAnswer};
 use super::join::join;
 use super::participate::{access, claim_keys};
+use super::queue::aborted_because;
 use crate::host::Slot;
-use crate::message::{Access, Claim, Lock, Message, Part, Partial};
+use crate::message::{Access, Claim, Lent, Lock, Message, Part, Partial, Restored};
 use crate::query::{Answer, Finish, Query};
 use crate::session::{Session, State};
 use crate::shard::Shard;
@@ -17,47 +19,69 @@ use kevy_proto::resp::{Args, Encoder, ErrorReply, RequestBuffer, RespVersion};
 /// A transaction of one of our sessions.
 #[derive(Debug)]
 pub(crate) struct Transaction {
-    caller: Caller,
-    work: Work,
-    phase: Phase,
-    /// A shard had no memory for it.
-    denied: bool,
+    pub(super) caller: Caller,
+    pub(super) work: Work,
+    pub(super) phase: Phase,
+    /// Why it will not be carried out.
+    denial: Option<Denial>,
     /// In the order of the shards' numbers.
     members: Vec<Member>,
 }
 
+/// Why a transaction is not carried out; the later one is told if there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Denial {
+    /// A key that its connection watches was changed.
+    WatchHit,
+    /// A shard had no memory for it.
+    NoMemory,
+}
+
 /// Whom the reply is for.
 #[derive(Clone, Copy, Debug)]
-struct Caller {
-    slot: Slot,
-    connection: ConnectionId,
+pub(super) struct Caller {
+    pub(super) slot: Slot,
+    pub(super) connection: ConnectionId,
     /// Its number among the session's replies.
     reply_number: u64,
-    version: RespVersion,
+    pub(super) version: RespVersion,
 }
 
 /// What is to be done.
 #[derive(Debug)]
-enum Work {
+pub(super) enum Work {
     /// Parts run on their shards.
     Parts(&'static Command, RequestBuffer),
     /// All entries come here.
     Together(&'static Command, RequestBuffer),
+    /// Queued commands run step by step.
+    Exec(Box<Exec>),
     /// The shards answer a question; no locks are taken.
     Asking(Finish),
 }
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// Locks were asked for on all shards at once; so many have not answered.
     Trying { unanswered: usize },
     /// A shard refused: locks are taken one after the other, this member's next.
     InOrder { next: usize },
     /// Parts are running; so many have not answered.
     Running { unanswered: usize },
-    /// It is not carried out: a shard has no memory for it.
+    /// It is not carried out.
     Denied,
+}
+
+/// Entries that have met here for a command.
+pub(super) struct Meeting<'a> {
+    pub(super) transaction: TransactionId,
+    /// The positions of their keys among the arguments.
+    pub(super) owners: &'a [(ShardId, Vec<usize>)],
+    /// As the owners lent them.
+    pub(super) lent: Vec<Lent>,
+    /// Whether the transaction goes on.
+    pub(super) keep_locks: bool,
 }
 
 /// A shard that takes part.
@@ -68,7 +92,7 @@ struct Member {
     positions: Vec<usize>,
     locked: bool,
     /// Entries that came with the lock, in the order of `positions`.
-    entries: Vec<Option<Detached>>,
+    lent: Lent,
     partial: Option<Partial>,
     answer: Option<Answer>,
 }
@@ -79,7 +103,7 @@ impl Member {
             shard,
             positions,
             locked: false,
-            entries: Vec::new(),
+            lent: Lent::default(),
             partial: None,
             answer: None,
         }
@@ -128,10 +152,23 @@ impl Shard {
         );
     }
 
-    /// Asks every shard `query`; `finish` makes the reply of the answers.
-    pub(crate) fn begin_asking(&mut self, session: &mut Session, query: &Query, finish: Finish) {
-        let members: Vec<Member> = (0..self.shards())
-            .map(|index| Member::new(ShardId(index), Vec::new()))
+    /// `query` for every shard.
+    pub(crate) fn for_every_shard(&self, query: &Query) -> Vec<(ShardId, Query)> {
+        (0..self.shards())
+            .map(|index| (ShardId(index), query.clone()))
+            .collect()
+    }
+
+    /// Asks shards, in the order of their numbers; `finish` makes the reply of the answers.
+    pub(crate) fn begin_asking(
+        &mut self,
+        session: &mut Session,
+        queries: Vec<(ShardId, Query)>,
+        finish: Finish,
+    ) {
+        let members: Vec<Member> = queries
+            .iter()
+            .map(|(shard, _)| Member::new(*shard, Vec::new()))
             .collect();
         let unanswered = members.len();
         let id = self.register(
@@ -140,9 +177,24 @@ impl Shard {
             members,
             Phase::Running { unanswered },
         );
-        for index in 0..self.shards() {
-            self.send(ShardId(index), Message::Ask(id, query.clone()));
+        for (shard, query) in queries {
+            self.send(shard, Message::Ask(id, query));
         }
+    }
+
+    /// Begins work that itself knows what it needs of each member.
+    pub(super) fn begin_on_members(
+        &mut self,
+        session: &mut Session,
+        work: Work,
+        shards: Vec<ShardId>,
+    ) {
+        let members = shards
+            .into_iter()
+            .map(|shard| Member::new(shard, Vec::new()))
+            .collect();
+        session.watched.clear();
+        self.begin(session, work, members);
     }
 
     fn begin(&mut self, session: &mut Session, work: Work, members: Vec<Member>) {
@@ -186,7 +238,7 @@ impl Shard {
                 caller,
                 work,
                 phase,
-                denied: false,
+                denial: None,
                 members,
             },
         );
@@ -217,6 +269,7 @@ impl Shard {
         let lock = Lock {
             transaction: id,
             claim: transaction.claim(member),
+            watcher: transaction.watcher(member),
             wait,
             grows: transaction.grows(),
             take: transaction.taken(member),
@@ -225,16 +278,11 @@ impl Shard {
     }
 
     /// A shard holds its locks for us.
-    pub(crate) fn lock_granted(
-        &mut self,
-        id: TransactionId,
-        from: ShardId,
-        entries: Vec<Option<Detached>>,
-    ) {
+    pub(crate) fn lock_granted(&mut self, id: TransactionId, from: ShardId, lent: Lent) {
         self.lock_answered(id, |transaction| {
             if let Some(member) = transaction.member_mut(from) {
                 member.locked = true;
-                member.entries = entries;
+                member.lent = lent;
             }
         });
     }
@@ -246,7 +294,16 @@ impl Shard {
 
     /// A shard has no memory for the command: once all have answered, it is refused as a whole.
     pub(crate) fn lock_denied(&mut self, id: TransactionId) {
-        self.lock_answered(id, |transaction| transaction.denied = true);
+        self.lock_answered(id, |transaction| {
+            transaction.denial = Some(Denial::NoMemory);
+        });
+    }
+
+    /// A watched key was changed: the transaction will not run. The shard's answer to the wish for locks follows.
+    pub(crate) fn watch_hit(&mut self, id: TransactionId) {
+        self.with_transaction(id, |_, transaction| {
+            transaction.denial = transaction.denial.max(Some(Denial::WatchHit));
+        });
     }
 
     fn lock_answered(&mut self, id: TransactionId, note: impl FnOnce(&mut Transaction)) {
@@ -269,8 +326,20 @@ impl Shard {
             return;
         };
         let mut reply = BytesMut::new();
-        Encoder::new(&mut reply, transaction.caller.version).error(&ErrorReply::OutOfMemory);
-        self.stats.error_replies += 1;
+        let mut encoder = Encoder::new(&mut reply, transaction.caller.version);
+        let is_exec = matches!(transaction.work, Work::Exec(_));
+        match transaction.denial {
+            Some(Denial::WatchHit) => encoder.null_array(),
+            Some(Denial::NoMemory) if is_exec => {
+                encoder.error(&aborted_because(&ErrorReply::OutOfMemory.to_string()));
+                self.stats.error_replies += 1;
+            }
+            Some(Denial::NoMemory) | None => {
+                encoder.error(&ErrorReply::OutOfMemory);
+                self.stats.error_replies += 1;
+            }
+        }
+        self.forget_watches(&transaction);
         self.conclude(transaction.caller, reply);
     }
 
@@ -283,7 +352,7 @@ impl Shard {
                 };
                 false
             }
-            Phase::Trying { .. } | Phase::InOrder { .. } if transaction.denied => {
+            Phase::Trying { .. } | Phase::InOrder { .. } if transaction.denial.is_some() => {
                 self.let_go(id, transaction);
                 transaction.phase = Phase::Denied;
                 false
@@ -307,18 +376,24 @@ impl Shard {
     }
 
     /// Gives back what was locked, unchanged.
-    fn let_go(&mut self, id: TransactionId, transaction: &mut Transaction) {
+    pub(super) fn let_go(&mut self, id: TransactionId, transaction: &mut Transaction) {
         for member in transaction
             .members
             .iter_mut()
             .filter(|member| member.locked)
         {
             member.locked = false;
-            let entries: Vec<Detached> = member.entries.drain(..).flatten().collect();
+            let lent = std::mem::take(&mut member.lent);
+            let entries: Vec<Detached> = lent.entries.into_iter().flatten().collect();
             let message = if entries.is_empty() {
                 Message::Release(id)
             } else {
-                Message::Restore(id, entries)
+                Message::Restore(Box::new(Restored {
+                    transaction: id,
+                    entries,
+                    changed: RequestBuffer::new(),
+                    keep_locks: false,
+                }))
             };
             self.send(member.shard, message);
         }
@@ -350,59 +425,99 @@ impl Shard {
             Work::Together(command, request) => {
                 let command = *command;
                 let request = request.clone();
-                let reply = self.run_together(id, &mut transaction, command, request.args());
-                self.conclude(transaction.caller, reply);
+                let (owners, lent): (Vec<_>, _) = transaction
+                    .members
+                    .into_iter()
+                    .map(|member| ((member.shard, member.positions), member.lent))
+                    .unzip();
+                let meeting = Meeting {
+                    transaction: id,
+                    owners: &owners,
+                    lent,
+                    keep_locks: false,
+                };
+                let caller = transaction.caller;
+                let reply = self.run_together(meeting, command, request.args(), caller.version);
+                self.conclude(caller, reply);
             }
+            Work::Exec(_) => self.advance_exec(id, transaction),
             Work::Asking(_) => debug_assert!(false, "questions take no locks"),
         }
     }
 
-    /// Runs a command on the entries of all members, and sends them back.
-    fn run_together(
+    /// Runs a command on the entries of all owners, and sends them back.
+    pub(super) fn run_together(
         &mut self,
-        id: TransactionId,
-        transaction: &mut Transaction,
+        meeting: Meeting<'_>,
         command: &'static Command,
         args: Args<'_>,
+        version: RespVersion,
     ) -> BytesMut {
         debug_assert!(
             self.meeting.is_empty(),
             "the meeting place is left as it was found"
         );
-        for member in &mut transaction.members {
-            member
-                .entries
-                .drain(..)
-                .flatten()
-                .for_each(|entry| self.meeting.put(entry));
-        }
+        let watched = meeting.lent.iter().any(|lent| lent.watched);
+        let entries = meeting.lent.into_iter().flat_map(|lent| lent.entries);
+        entries.flatten().for_each(|entry| self.meeting.put(entry));
+        // Only the owners know who watches what: they are told which keys were changed.
+        self.effects.want(watched);
         let mut reply = BytesMut::new();
         let mut context = Context {
             keyspace: &mut self.meeting,
-            reply: Encoder::new(&mut reply, transaction.caller.version),
+            reply: Encoder::new(&mut reply, version),
             effects: &mut self.effects,
             now: self.now,
         };
         if context.run(command, args).is_err() {
             self.stats.error_replies += 1;
         }
-        for member in &transaction.members {
-            let keys = member.positions.iter().map(|position| args.at(*position));
-            let entries = keys.filter_map(|key| self.meeting.take(key)).collect();
-            self.send(member.shard, Message::Restore(id, entries));
+        let shards: Vec<ShardId> = meeting.owners.iter().map(|(shard, _)| *shard).collect();
+        let changed = self.changed_keys(&shards);
+        self.effects.want(!self.watches.is_empty());
+        for ((shard, positions), changed) in meeting.owners.iter().zip(changed) {
+            let keys = positions.iter().map(|position| args.at(*position));
+            let restored = Restored {
+                transaction: meeting.transaction,
+                entries: keys.filter_map(|key| self.meeting.take(key)).collect(),
+                changed,
+                keep_locks: meeting.keep_locks,
+            };
+            self.send(*shard, Message::Restore(Box::new(restored)));
         }
-        self.effects.clear();
         reply
     }
 
     /// A part has run.
     pub(crate) fn part_ran(&mut self, id: TransactionId, from: ShardId, partial: Partial) {
-        self.count_answer(id, from, |member| member.partial = Some(partial));
+        match self.exec_of(id) {
+            Some(exec) => self.step_answered(id, exec, from, StepAnswer::Ran(partial)),
+            None => self.count_answer(id, from, |member| member.partial = Some(partial)),
+        }
     }
 
     /// A shard answered a question.
     pub(crate) fn told(&mut self, id: TransactionId, from: ShardId, answer: Answer) {
-        self.count_answer(id, from, |member| member.answer = Some(answer));
+        match self.exec_of(id) {
+            Some(exec) => self.step_answered(id, exec, from, StepAnswer::Told(answer)),
+            None => self.count_answer(id, from, |member| member.answer = Some(answer)),
+        }
+    }
+
+    /// Entries came for a step of an `EXEC`.
+    pub(crate) fn lent(&mut self, id: TransactionId, from: ShardId, lent: Lent) {
+        if let Some(exec) = self.exec_of(id) {
+            self.step_answered(id, exec, from, StepAnswer::Lent(lent));
+        }
+    }
+
+    /// Takes the transaction out of the table if it is an `EXEC`.
+    fn exec_of(&mut self, id: TransactionId) -> Option<Transaction> {
+        let transaction = self.transactions.get(&id.sequence)?;
+        if !matches!(transaction.work, Work::Exec(_)) {
+            return None;
+        }
+        self.transactions.remove(&id.sequence)
     }
 
     fn count_answer(&mut self, id: TransactionId, from: ShardId, keep: impl FnOnce(&mut Member)) {
@@ -456,13 +571,15 @@ impl Shard {
                     &mut Encoder::new(&mut reply, caller.version),
                 );
             }
-            Work::Together(..) => debug_assert!(false, "was carried out at once"),
+            Work::Together(..) | Work::Exec(_) => {
+                debug_assert!(false, "was carried out at once, or step by step");
+            }
         }
         self.conclude(caller, reply);
     }
 
     /// Hands the reply to the session, if it is still there, and lets it go on.
-    fn conclude(&mut self, caller: Caller, reply: BytesMut) {
+    pub(super) fn conclude(&mut self, caller: Caller, reply: BytesMut) {
         self.unanswered = self.unanswered.saturating_sub(1);
         if self
             .session(caller.slot)
@@ -494,7 +611,19 @@ impl Transaction {
             Work::Parts(command, request) => member.claim(request.args(), access(command)),
             // Its entries leave their shard for a while: nobody may look.
             Work::Together(_, request) => member.claim(request.args(), Access::Exclusive),
+            Work::Exec(exec) => exec.claim(member.shard).0,
             Work::Asking(_) => Claim::Keys(Vec::new()),
+        }
+    }
+
+    /// Whose watches the member is to look at.
+    fn watcher(&self, member: &Member) -> Option<ConnectionId> {
+        match &self.work {
+            Work::Exec(exec) => {
+                let (_, watched) = exec.claim(member.shard);
+                watched.then_some(self.caller.connection)
+            }
+            Work::Parts(..) | Work::Together(..) | Work::Asking(_) => None,
         }
     }
 
@@ -504,6 +633,7 @@ impl Transaction {
             Work::Parts(command, _) | Work::Together(command, _) => {
                 command.flags.contains(Flags::DENYOOM)
             }
+            Work::Exec(exec) => exec.grows,
             Work::Asking(_) => false,
         }
     }
@@ -516,7 +646,7 @@ impl Transaction {
                     .iter()
                     .map(|position| request.args().at(*position)),
             ),
-            Work::Parts(..) | Work::Asking(_) => RequestBuffer::new(),
+            Work::Parts(..) | Work::Exec(_) | Work::Asking(_) => RequestBuffer::new(),
         }
     }
 }
@@ -532,7 +662,7 @@ impl Member {
 
 /// The arguments of one member's part: all of them without keys, else the name and, for each of its keys, the key and what
 /// belongs to it (`MSET`'s value).
-fn part_of(keys: Keys, args: Args<'_>, positions: &[usize]) -> RequestBuffer {
+pub(super) fn part_of(keys: Keys, args: Args<'_>, positions: &[usize]) -> RequestBuffer {
     let Keys::Range { step, .. } = keys else {
         return RequestBuffer::from_args(args);
     };

@@ -3,12 +3,11 @@
 
 use crate::host::Slot;
 use crate::lock_table::Ticket;
-use crate::message::{Access, Batch, Claim, Lock, Message, Part, Partial};
+use crate::message::{Access, Batch, Claim, Held, Lent, Lock, Message, Part, Partial, Restored};
 use crate::session::Session;
 use crate::shard::Shard;
 use bytes::BytesMut;
 use kevy_engine::Command;
-use kevy_engine::keyspace::Detached;
 use kevy_proto::command::Placement;
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
 use kevy_proto::resp::{Args, RequestBuffer, RespVersion};
@@ -149,13 +148,39 @@ impl Shard {
 
     fn grant(&mut self, ticket: Ticket, from: ShardId, lock: &Lock) {
         self.held.insert(lock.transaction, ticket);
-        let entries = lock
-            .take
-            .args()
-            .iter()
-            .map(|key| self.keyspace.take(key))
-            .collect();
-        self.send(from, Message::Granted(lock.transaction, entries));
+        if let Some(connection) = lock.watcher
+            && self.is_watch_hit(connection)
+        {
+            self.send(from, Message::WatchHit(lock.transaction));
+        }
+        let lent = self.take_out(lock.take.args());
+        self.send(from, Message::Granted(lock.transaction, lent));
+    }
+
+    /// Takes entries of an `EXEC`, which holds their locks.
+    pub(crate) fn lend(&mut self, from: ShardId, transaction: TransactionId, keys: Args<'_>) {
+        let lent = self.take_out(keys);
+        self.send(from, Message::Lent(transaction, lent));
+    }
+
+    fn take_out(&mut self, keys: Args<'_>) -> Lent {
+        Lent {
+            entries: keys.iter().map(|key| self.keyspace.take(key)).collect(),
+            watched: !self.watches.is_empty(),
+        }
+    }
+
+    /// Runs commands of an `EXEC`, which keeps its locks.
+    pub(crate) fn run_held(&mut self, from: ShardId, held: &Held) {
+        let mut reply = BytesMut::new();
+        let own = std::mem::replace(&mut self.now, held.now);
+        for (command, request) in &held.commands {
+            self.run_command(command, request.args(), held.version, &mut reply);
+        }
+        self.now = own;
+        let keys = self.keyspace.len();
+        let partial = Box::new(Partial { reply, keys });
+        self.send(from, Message::Ran(held.transaction, partial));
     }
 
     /// Runs a part of a transaction and lets its locks go.
@@ -173,12 +198,15 @@ impl Shard {
         self.release(part.transaction);
     }
 
-    /// Puts entries back and lets the transaction's locks go.
-    pub(crate) fn restore(&mut self, transaction: TransactionId, entries: Vec<Detached>) {
-        for entry in entries {
+    /// Puts entries back and, if the transaction is over, lets its locks go.
+    pub(crate) fn restore(&mut self, restored: Restored) {
+        for entry in restored.entries {
             self.keyspace.put(entry);
         }
-        self.release(transaction);
+        self.notice_changed_keys(restored.changed.args());
+        if !restored.keep_locks {
+            self.release(restored.transaction);
+        }
     }
 
     /// Lets the locks of a transaction go, and runs what waited for them.
@@ -232,11 +260,14 @@ pub(super) fn access(command: &Command) -> Access {
     }
 }
 
+/// What stands for a key in a claim.
+pub(super) fn fingerprint(key: &[u8]) -> u64 {
+    foldhash::quality::FixedState::default().hash_one(key)
+}
+
 /// The claim for `keys`: a fingerprint each, so that two keys may rarely share one; that costs a wait, never safety.
 pub(super) fn claim_keys<'a>(keys: impl Iterator<Item = &'a [u8]>, access: Access) -> Claim {
-    let hasher = foldhash::quality::FixedState::default();
-    let mut fingerprints: Vec<(u64, Access)> =
-        keys.map(|key| (hasher.hash_one(key), access)).collect();
+    let mut fingerprints: Vec<(u64, Access)> = keys.map(|key| (fingerprint(key), access)).collect();
     fingerprints.sort_unstable_by_key(|(fingerprint, _)| *fingerprint);
     fingerprints.dedup_by_key(|(fingerprint, _)| *fingerprint);
     Claim::Keys(fingerprints)

@@ -1,0 +1,534 @@
+//! `EXEC`: queued commands, one after the other, under locks on all of their keys.
+//!
+//! If this shard owns every key, all commands run here in one go. Otherwise `EXEC` is a transaction as others are, with the
+//! owners of its keys as members; what was watched is locked, too, and looked at once it is locked. With all locks held the
+//! commands run as *steps*: consecutive ones for one shard travel together; a command over several shards runs in parts, or
+//! on entries that are lent to the coordinator and go back changed. No step takes or frees a lock. Only after the last one
+//! are all locks let go, and the replies go out as one array.
+//!
+//! Commands of the session run in their place, too, as long as the session is there.
+
+use super::coordinate::{Phase, Transaction, Work, part_of};
+use super::join::join;
+use super::participate::{access, fingerprint};
+use super::queue::{Queue, Queued, aborted_because};
+use crate::command_table::Handler;
+use crate::commands::{Answered, Outcome, Run};
+use crate::host::Door;
+use crate::message::{Access, Claim, Held, Lent, Message, Partial};
+use crate::query::{Answer, Finish};
+use crate::route::{Route, route};
+use crate::session::{ReplyMode, Session};
+use crate::shard::Shard;
+use bytes::BytesMut;
+use kevy_engine::Command;
+use kevy_proto::command::{Flags, Placement};
+use kevy_proto::ids::{ShardId, TransactionId};
+use kevy_proto::resp::{Args, Encoder, ErrorReply, RequestBuffer};
+use kevy_proto::slot::SlotMap;
+use kevy_proto::time::Now;
+use std::collections::{BTreeMap, VecDeque};
+
+/// An `EXEC` under way.
+#[derive(Debug)]
+pub(super) struct Exec {
+    /// What is left to be run.
+    commands: VecDeque<Queued>,
+    needs: BTreeMap<ShardId, Needs>,
+    /// A command may need more memory.
+    pub(super) grows: bool,
+    step: Step,
+    /// Answers to the step that have come.
+    answers: BTreeMap<ShardId, StepAnswer>,
+    /// How many are to come in all.
+    expected: usize,
+    reply: BytesMut,
+    /// `CLIENT REPLY OFF` was one of the commands.
+    muted: bool,
+    /// The moment of the whole `EXEC`.
+    now: Now,
+}
+
+/// What is needed of one shard.
+#[derive(Debug, Default)]
+struct Needs {
+    whole: Option<Access>,
+    keys: Vec<(u64, Access)>,
+    /// Keys of this shard are watched.
+    watched: bool,
+}
+
+/// Positions of keys, by their owners.
+type Owners = Vec<(ShardId, Vec<usize>)>;
+
+/// What is under way.
+#[derive(Debug)]
+enum Step {
+    Idle,
+    /// Commands on one shard.
+    One,
+    /// A command in parts.
+    Parts(&'static Command, RequestBuffer, Owners),
+    /// A command whose entries are on their way here.
+    Together(&'static Command, RequestBuffer, Owners),
+    /// A question to all shards.
+    Asking(Finish),
+}
+
+#[derive(Debug)]
+pub(super) enum StepAnswer {
+    Ran(Partial),
+    Lent(Lent),
+    Told(Answer),
+}
+
+impl Needs {
+    fn claim(&self) -> Claim {
+        let exclusive = |access: &Access| *access == Access::Exclusive;
+        if let Some(whole) = self.whole {
+            let any = exclusive(&whole) || self.keys.iter().any(|(_, access)| exclusive(access));
+            return Claim::Whole(if any {
+                Access::Exclusive
+            } else {
+                Access::Shared
+            });
+        }
+        // Of each key the strongest use.
+        let mut keys = self.keys.clone();
+        keys.sort_unstable_by_key(|(key, access)| (*key, !exclusive(access)));
+        keys.dedup_by_key(|(key, _)| *key);
+        Claim::Keys(keys)
+    }
+}
+
+/// What the commands and the watches need, by shard.
+fn needs_of(
+    commands: &[Queued],
+    session: &Session,
+    map: SlotMap,
+    here: ShardId,
+) -> BTreeMap<ShardId, Needs> {
+    let mut needs: BTreeMap<ShardId, Needs> = BTreeMap::new();
+    for key in &session.watched {
+        let need = needs.entry(map.owner_of_key(key)).or_default();
+        need.watched = true;
+        need.keys.push((fingerprint(key), Access::Shared));
+    }
+    for queued in commands {
+        let Handler::Engine(command) = queued.found.handler else {
+            continue;
+        };
+        add_needs(&mut needs, command, queued.request.args(), map, here);
+    }
+    needs
+}
+
+fn add_needs(
+    needs: &mut BTreeMap<ShardId, Needs>,
+    command: &'static Command,
+    args: Args<'_>,
+    map: SlotMap,
+    here: ShardId,
+) {
+    let own = access(command);
+    let whole = |need: &mut Needs| {
+        if need.whole != Some(Access::Exclusive) {
+            need.whole = Some(own);
+        }
+    };
+    let key = |need: &mut Needs, position: usize, access| {
+        need.keys.push((fingerprint(args.at(position)), access));
+    };
+    match (
+        command.placement,
+        route(command, args, map, here, Door::Main),
+    ) {
+        (_, Route::Everywhere) => {
+            (0..map.shards()).for_each(|index| whole(needs.entry(ShardId(index)).or_default()));
+        }
+        (Placement::EveryShard(_) | Placement::Cursor(_), Route::One(shard)) => {
+            whole(needs.entry(shard).or_default());
+        }
+        (_, Route::One(shard)) => {
+            let mut positions = Vec::new();
+            command.keys.positions(args, &mut positions);
+            for position in positions {
+                key(needs.entry(shard).or_default(), position, own);
+            }
+        }
+        (placement, Route::Owners(owners)) => {
+            // Entries that leave their shard for a while must not be looked at.
+            let access = match placement {
+                Placement::Split(_) => own,
+                Placement::Together
+                | Placement::EveryShard(_)
+                | Placement::Cursor(_)
+                | Placement::Session
+                | Placement::Node => Access::Exclusive,
+            };
+            for (shard, positions) in owners {
+                let need = needs.entry(shard).or_default();
+                positions.into_iter().for_each(|at| key(need, at, access));
+            }
+        }
+        (_, Route::Moved { .. }) => debug_assert!(false, "the main port never redirects"),
+    }
+}
+
+impl Exec {
+    /// The claim on `shard`, and whether watches are to be looked at there.
+    pub(super) fn claim(&self, shard: ShardId) -> (Claim, bool) {
+        self.needs
+            .get(&shard)
+            .map_or((Claim::Keys(Vec::new()), false), |need| {
+                (need.claim(), need.watched)
+            })
+    }
+}
+
+impl Shard {
+    /// Carries the queued commands out, at once or as a transaction.
+    pub(crate) fn begin_exec(
+        &mut self,
+        session: &mut Session,
+        queue: Queue,
+        reply: &mut BytesMut,
+    ) -> Answered {
+        let commands = queue.into_commands();
+        for queued in &commands {
+            self.stats.count_call(queued.found.index);
+        }
+        let mut needs = needs_of(&commands, session, self.map, self.id);
+        let on_keys = |queued: &Queued| match queued.found.handler {
+            Handler::Engine(command) => Some(command),
+            Handler::Node(_) => None,
+        };
+        let grows = commands
+            .iter()
+            .filter_map(on_keys)
+            .any(|command| command.flags.contains(Flags::DENYOOM));
+        let claim = needs.get(&self.id).map(Needs::claim);
+        if needs.keys().all(|shard| *shard == self.id)
+            && commands.iter().all(|queued| on_keys(queued).is_some())
+            && claim.is_none_or(|claim| self.locks.is_free(&claim))
+        {
+            return self.exec_here(session, &commands, grows, reply);
+        }
+        if needs.is_empty() {
+            needs.insert(self.id, Needs::default());
+        }
+        let members = needs.keys().copied().collect();
+        let mut array = BytesMut::new();
+        Encoder::new(&mut array, session.client.version).array(commands.len());
+        let exec = Exec {
+            commands: commands.into(),
+            needs,
+            grows,
+            step: Step::Idle,
+            answers: BTreeMap::new(),
+            expected: 0,
+            reply: array,
+            muted: false,
+            now: self.now,
+        };
+        self.begin_on_members(session, Work::Exec(Box::new(exec)), members);
+        Ok(Outcome::Later)
+    }
+
+    /// Everything is ours, and nobody is in the way.
+    fn exec_here(
+        &mut self,
+        session: &mut Session,
+        commands: &[Queued],
+        grows: bool,
+        reply: &mut BytesMut,
+    ) -> Answered {
+        let hit = self.is_watch_hit(session.id);
+        session.watched.clear();
+        self.unwatch(session.id);
+        let version = session.client.version;
+        if grows && !self.make_room() {
+            return Err(aborted_because(&ErrorReply::OutOfMemory.to_string()));
+        }
+        if hit {
+            Encoder::new(reply, version).null_array();
+            return Ok(Outcome::Replied);
+        }
+        Encoder::new(reply, version).array(commands.len());
+        self.keyspace.set_touching(!session.client.no_touch);
+        for queued in commands {
+            if let Handler::Engine(command) = queued.found.handler {
+                self.run_command(command, queued.request.args(), version, reply);
+            }
+        }
+        self.keyspace.set_touching(true);
+        Ok(Outcome::Replied)
+    }
+
+    /// All locks are held, or a step is over: goes on as far as nobody has to be waited for.
+    pub(super) fn advance_exec(&mut self, id: TransactionId, mut transaction: Transaction) {
+        loop {
+            let Work::Exec(exec) = &mut transaction.work else {
+                return;
+            };
+            let Some(queued) = exec.commands.pop_front() else {
+                return self.end_exec(id, transaction);
+            };
+            match queued.found.handler {
+                Handler::Engine(command) => {
+                    self.begin_step(id, &mut transaction, command, queued.request);
+                }
+                Handler::Node(command) => {
+                    self.run_on_session(id, &mut transaction, command.run, queued.request.args());
+                }
+            }
+            let waits = matches!(&transaction.work, Work::Exec(exec) if exec.expected > 0);
+            if waits {
+                transaction.phase = Phase::Running { unanswered: 1 };
+                self.transactions.insert(id.sequence, transaction);
+                return;
+            }
+        }
+    }
+
+    fn begin_step(
+        &mut self,
+        id: TransactionId,
+        transaction: &mut Transaction,
+        command: &'static Command,
+        request: RequestBuffer,
+    ) {
+        let version = transaction.caller.version;
+        let (map, here) = (self.map, self.id);
+        let Work::Exec(exec) = &mut transaction.work else {
+            return;
+        };
+        let now = exec.now;
+        let held = |commands| {
+            Message::RunHeld(Box::new(Held {
+                transaction: id,
+                commands,
+                version,
+                now,
+            }))
+        };
+        let args = request.args();
+        let owners = match route(command, args, map, here, Door::Main) {
+            Route::One(shard) => {
+                let mut run = vec![(command, request)];
+                exec.take_following(shard, map, here, &mut run);
+                exec.expect(Step::One, 1);
+                return self.send(shard, held(run));
+            }
+            Route::Owners(owners) => owners,
+            Route::Everywhere => (0..map.shards())
+                .map(|index| (ShardId(index), Vec::new()))
+                .collect(),
+            Route::Moved { .. } => Vec::new(),
+        };
+        let together = command.placement == Placement::Together;
+        for (shard, positions) in &owners {
+            let message = if together {
+                let keys = positions.iter().map(|position| args.at(*position));
+                Message::Lend(id, Box::new(RequestBuffer::from_slices(keys)))
+            } else {
+                held(vec![(command, part_of(command.keys, args, positions))])
+            };
+            self.send(*shard, message);
+        }
+        let count = owners.len();
+        let step = if together {
+            Step::Together(command, request, owners)
+        } else {
+            Step::Parts(command, request, owners)
+        };
+        exec.expect(step, count);
+    }
+
+    /// A command of the node, at its place in the order.
+    fn run_on_session(
+        &mut self,
+        id: TransactionId,
+        transaction: &mut Transaction,
+        run: Run,
+        args: Args<'_>,
+    ) {
+        let caller = transaction.caller;
+        let Work::Exec(exec) = &mut transaction.work else {
+            return;
+        };
+        let session = match self.take_session(caller.slot) {
+            Some(session) if session.id == caller.connection => Some(session),
+            Some(other) => {
+                self.put_session(other);
+                None
+            }
+            None => None,
+        };
+        // Nobody is left to whom it could matter.
+        let Some(mut session) = session else {
+            return;
+        };
+        let mut reply = BytesMut::new();
+        let answered = run(self, &mut session, args, &mut reply);
+        transaction.caller.version = session.client.version;
+        exec.muted = session.client.reply_mode == ReplyMode::Off;
+        self.put_session(session);
+        match answered {
+            Ok(Outcome::Replied) => exec.append(&reply),
+            Ok(Outcome::Silent | Outcome::Later) => {}
+            Ok(Outcome::Ask(query, finish)) => {
+                let queries = self.for_every_shard(&query);
+                exec.expect(Step::Asking(finish), queries.len());
+                for (shard, query) in queries {
+                    self.send(shard, Message::Ask(id, query));
+                }
+            }
+            Err(error) => {
+                self.stats.error_replies += 1;
+                reply.clear();
+                Encoder::new(&mut reply, transaction.caller.version).error(&error);
+                exec.append(&reply);
+            }
+        }
+    }
+
+    /// An answer to a step of an `EXEC`.
+    pub(super) fn step_answered(
+        &mut self,
+        id: TransactionId,
+        mut transaction: Transaction,
+        from: ShardId,
+        answer: StepAnswer,
+    ) {
+        if let Work::Exec(exec) = &mut transaction.work {
+            exec.answers.insert(from, answer);
+            if exec.answers.len() < exec.expected {
+                self.transactions.insert(id.sequence, transaction);
+                return;
+            }
+        }
+        self.end_step(id, &mut transaction);
+        self.advance_exec(id, transaction);
+    }
+
+    fn end_step(&mut self, id: TransactionId, transaction: &mut Transaction) {
+        let caller = transaction.caller;
+        let Work::Exec(exec) = &mut transaction.work else {
+            return;
+        };
+        exec.expected = 0;
+        let answers = std::mem::take(&mut exec.answers).into_iter();
+        let mut reply = BytesMut::new();
+        match std::mem::replace(&mut exec.step, Step::Idle) {
+            Step::Idle => {}
+            Step::One => answers
+                .filter_map(|(_, answer)| answer.ran())
+                .for_each(|partial| reply.extend_from_slice(&partial.reply)),
+            Step::Parts(command, request, owners) => {
+                // Answers come in the order of shard numbers, and so are the owners.
+                let positions = owners.into_iter().map(|(_, positions)| positions);
+                let partials = answers.filter_map(|(_, answer)| answer.ran());
+                let parts: Vec<_> = positions.zip(partials).collect();
+                let (args, rng) = (request.args(), &mut self.rng);
+                join(command, args, &parts, rng, caller.version, &mut reply);
+            }
+            Step::Together(command, request, owners) => {
+                let lent = answers.filter_map(|(_, answer)| answer.lent()).collect();
+                let own = std::mem::replace(&mut self.now, exec.now);
+                let place = super::coordinate::Meeting {
+                    transaction: id,
+                    owners: &owners,
+                    lent,
+                    keep_locks: true,
+                };
+                reply = self.run_together(place, command, request.args(), caller.version);
+                self.now = own;
+            }
+            Step::Asking(finish) => {
+                let answers = answers.filter_map(|(_, answer)| answer.told()).collect();
+                let mut encoder = Encoder::new(&mut reply, caller.version);
+                finish.call(self, caller.slot, answers, &mut encoder);
+            }
+        }
+        exec.append(&reply);
+    }
+
+    /// Everything has run: only now are the locks let go.
+    fn end_exec(&mut self, id: TransactionId, mut transaction: Transaction) {
+        self.let_go(id, &mut transaction);
+        self.forget_watches(&transaction);
+        if let Work::Exec(exec) = transaction.work {
+            self.conclude(transaction.caller, exec.reply);
+        }
+    }
+
+    /// Lets owners forget what the connection watched before its `EXEC`.
+    pub(super) fn forget_watches(&mut self, transaction: &Transaction) {
+        let Work::Exec(exec) = &transaction.work else {
+            return;
+        };
+        for (shard, _) in exec.needs.iter().filter(|(_, need)| need.watched) {
+            self.unwatch_on(*shard, transaction.caller.connection);
+        }
+    }
+
+    fn put_session(&mut self, session: Box<Session>) {
+        let slot = session.slot.index();
+        self.sessions[slot] = Some(session);
+    }
+}
+
+impl Exec {
+    /// Adds the commands that come next, as long as they are `shard`'s alone.
+    fn take_following(
+        &mut self,
+        shard: ShardId,
+        map: SlotMap,
+        here: ShardId,
+        run: &mut Vec<(&'static Command, RequestBuffer)>,
+    ) {
+        while let Some(next) = self.commands.front()
+            && let Handler::Engine(command) = next.found.handler
+            && route(command, next.request.args(), map, here, Door::Main) == Route::One(shard)
+        {
+            if let Some(next) = self.commands.pop_front() {
+                run.push((command, next.request));
+            }
+        }
+    }
+
+    fn expect(&mut self, step: Step, answers: usize) {
+        self.step = step;
+        self.expected = answers;
+    }
+
+    fn append(&mut self, reply: &[u8]) {
+        if !self.muted {
+            self.reply.extend_from_slice(reply);
+        }
+    }
+}
+
+impl StepAnswer {
+    fn ran(self) -> Option<Partial> {
+        match self {
+            Self::Ran(partial) => Some(partial),
+            Self::Lent(_) | Self::Told(_) => None,
+        }
+    }
+
+    fn lent(self) -> Option<Lent> {
+        match self {
+            Self::Lent(lent) => Some(lent),
+            Self::Ran(_) | Self::Told(_) => None,
+        }
+    }
+
+    fn told(self) -> Option<Answer> {
+        match self {
+            Self::Told(answer) => Some(answer),
+            Self::Ran(_) | Self::Lent(_) => None,
+        }
+    }
+}
