@@ -100,7 +100,12 @@ fn discard(
 }
 
 /// The owners of the keys are told, and have answered before the client is: what anyone changes later is noticed.
-fn watch(shard: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
+fn watch(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     if session.queue.is_some() {
         return Err(ErrorReply::text("ERR WATCH inside MULTI is not allowed"));
     }
@@ -117,6 +122,9 @@ fn watch(shard: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut Bytes
             let owner = shard.map.owner_of_key(key);
             owners.entry(owner).or_default().push(key);
         }
+    }
+    if owners.is_empty() {
+        return ok(session, reply);
     }
     let connection = session.id;
     let queries = owners

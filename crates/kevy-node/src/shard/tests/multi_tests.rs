@@ -282,7 +282,11 @@ fn too_many_watched_keys_are_refused() {
     let mut process = Process::new(1, 27);
     let client = process.connect(0, 0, Door::Main);
     for n in 0..crate::watch::WATCHED_KEYS_PER_CONNECTION {
-        assert_eq!(process.ask(client, &format!("WATCH k{n}")), "+OK\r\n");
+        assert_eq!(
+            process.ask(client, &format!("WATCH k{n}")),
+            "+OK\r\n",
+            "{n}"
+        );
     }
     assert_eq!(process.ask(client, "WATCH k0"), "+OK\r\n");
     assert_eq!(
