@@ -116,6 +116,7 @@ impl Session {
     pub fn drain(&mut self) {
         self.state = State::Draining;
         self.input = BytesMut::new();
+        self.queue = None;
     }
 
     /// Whether every reply it will ever get has been sent.

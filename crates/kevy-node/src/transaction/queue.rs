@@ -52,12 +52,19 @@ impl Queue {
     }
 
     fn push(&mut self, found: Found, args: Args<'_>) {
-        let request = RequestBuffer::from_args(args);
-        self.bytes += request.len_bytes() + OVERHEAD_BYTES;
         // Of a transaction that will not run nothing needs to be kept.
         if !self.tainted {
+            let request = RequestBuffer::from_args(args);
+            self.bytes += request.len_bytes() + OVERHEAD_BYTES;
             self.commands.push(Queued { found, request });
         }
+    }
+
+    fn taint(&mut self) {
+        *self = Self {
+            tainted: true,
+            ..Self::default()
+        };
     }
 }
 
@@ -93,8 +100,7 @@ impl Shard {
             return self.reply_error(session, &error);
         }
         if let Some(queue) = &mut session.queue {
-            queue.tainted = true;
-            queue.commands = Vec::new();
+            queue.taint();
         }
         self.reply_error(session, error);
     }

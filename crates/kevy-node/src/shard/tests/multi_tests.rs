@@ -141,9 +141,8 @@ fn nobody_sees_half_of_an_exec() {
         let clients: Vec<Client> = (0..6)
             .map(|n| process.connect(n as u16 % shards, n, Door::Main))
             .collect();
-        let balances: String = accounts.iter().map(|key| format!(" {key} 100")).collect();
-        process.ask(clients[0], &format!("MSET{balances}"));
         let all = accounts.join(" ");
+        process.ask(clients[0], &format!("MSET {} 100", accounts.join(" 100 ")));
         let mut rng = Rng::from_seed(seed);
         for _ in 0..60 {
             let client = clients[rng.below(6) as usize];
@@ -293,6 +292,28 @@ fn too_many_watched_keys_are_refused() {
         process.ask(client, "WATCH one"),
         "-ERR too many watched keys\r\n"
     );
+}
+
+#[test]
+fn what_is_queued_counts_towards_the_query_buffer_limit() {
+    let mut process = Process::new(1, 28);
+    process.shards[0].settings.server.client_query_buffer_limit = 10_000;
+    let client = process.connect(0, 0, Door::Main);
+    process.ask(client, "MULTI");
+    let tainted = process.connect(0, 1, Door::Main);
+    process.ask(tainted, "MULTI\r\nFOO");
+    for _ in 0..8 {
+        let request = format!("SET k {}", "x".repeat(1000));
+        assert_eq!(process.ask(client, &request), "+QUEUED\r\n");
+    }
+    for n in 0..8 {
+        let request = format!("SET k {}", "x".repeat(1000));
+        let reply = process.ask(client, &request);
+        assert!(reply.is_empty(), "{n}: {reply}");
+        assert_eq!(process.ask(tainted, &request), "+QUEUED\r\n");
+    }
+    assert_eq!(process.shards[0].poll_close(), Some(client.1));
+    assert_eq!(process.shards[0].poll_close(), None);
 }
 
 #[test]
