@@ -7,12 +7,15 @@
 //!   locks go;
 //! * any other command runs here, on entries that were taken along with the locks and are put back changed.
 //!
+//! `EXEC` is such a transaction over the keys of all its commands (`exec`, `needs`); they run step by step under its locks.
+//!
 //! The session waits meanwhile, so that what follows in its pipeline sees what the transaction did. A transaction never
 //! fails half-way: shards of one process live and die together.
 
 mod coordinate;
 mod exec;
 mod join;
+mod needs;
 mod participate;
 pub(crate) mod queue;
 

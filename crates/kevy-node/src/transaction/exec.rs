@@ -10,12 +10,12 @@
 
 use super::coordinate::{Phase, Transaction, Work, part_of};
 use super::join::join;
-use super::participate::{access, fingerprint};
+use super::needs::{Needs, needs_of};
 use super::queue::{Queue, Queued, aborted_because};
 use crate::command_table::Handler;
 use crate::commands::{Answered, Outcome, Run};
 use crate::host::Door;
-use crate::message::{Access, Claim, Held, Lent, Message, Partial};
+use crate::message::{Claim, Held, Lent, Message, Partial};
 use crate::query::{Answer, Finish};
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session};
@@ -49,15 +49,6 @@ pub(super) struct Exec {
     now: Now,
 }
 
-/// What is needed of one shard.
-#[derive(Debug, Default)]
-struct Needs {
-    whole: Option<Access>,
-    keys: Vec<(u64, Access)>,
-    /// Keys of this shard are watched.
-    watched: bool,
-}
-
 /// Positions of keys, by their owners.
 type Owners = Vec<(ShardId, Vec<usize>)>;
 
@@ -80,99 +71,6 @@ pub(super) enum StepAnswer {
     Ran(Partial),
     Lent(Lent),
     Told(Answer),
-}
-
-impl Needs {
-    fn claim(&self) -> Claim {
-        let exclusive = |access: &Access| *access == Access::Exclusive;
-        if let Some(whole) = self.whole {
-            let any = exclusive(&whole) || self.keys.iter().any(|(_, access)| exclusive(access));
-            return Claim::Whole(if any {
-                Access::Exclusive
-            } else {
-                Access::Shared
-            });
-        }
-        // Of each key the strongest use.
-        let mut keys = self.keys.clone();
-        keys.sort_unstable_by_key(|(key, access)| (*key, !exclusive(access)));
-        keys.dedup_by_key(|(key, _)| *key);
-        Claim::Keys(keys)
-    }
-}
-
-/// What the commands and the watches need, by shard.
-fn needs_of(
-    commands: &[Queued],
-    session: &Session,
-    map: SlotMap,
-    here: ShardId,
-) -> BTreeMap<ShardId, Needs> {
-    let mut needs: BTreeMap<ShardId, Needs> = BTreeMap::new();
-    for key in &session.watched {
-        let need = needs.entry(map.owner_of_key(key)).or_default();
-        need.watched = true;
-        need.keys.push((fingerprint(key), Access::Shared));
-    }
-    for queued in commands {
-        let Handler::Engine(command) = queued.found.handler else {
-            continue;
-        };
-        add_needs(&mut needs, command, queued.request.args(), map, here);
-    }
-    needs
-}
-
-fn add_needs(
-    needs: &mut BTreeMap<ShardId, Needs>,
-    command: &'static Command,
-    args: Args<'_>,
-    map: SlotMap,
-    here: ShardId,
-) {
-    let own = access(command);
-    let whole = |need: &mut Needs| {
-        if need.whole != Some(Access::Exclusive) {
-            need.whole = Some(own);
-        }
-    };
-    let key = |need: &mut Needs, position: usize, access| {
-        need.keys.push((fingerprint(args.at(position)), access));
-    };
-    match (
-        command.placement,
-        route(command, args, map, here, Door::Main),
-    ) {
-        (_, Route::Everywhere) => {
-            (0..map.shards()).for_each(|index| whole(needs.entry(ShardId(index)).or_default()));
-        }
-        (Placement::EveryShard(_) | Placement::Cursor(_), Route::One(shard)) => {
-            whole(needs.entry(shard).or_default());
-        }
-        (_, Route::One(shard)) => {
-            let mut positions = Vec::new();
-            command.keys.positions(args, &mut positions);
-            for position in positions {
-                key(needs.entry(shard).or_default(), position, own);
-            }
-        }
-        (placement, Route::Owners(owners)) => {
-            // Entries that leave their shard for a while must not be looked at.
-            let access = match placement {
-                Placement::Split(_) => own,
-                Placement::Together
-                | Placement::EveryShard(_)
-                | Placement::Cursor(_)
-                | Placement::Session
-                | Placement::Node => Access::Exclusive,
-            };
-            for (shard, positions) in owners {
-                let need = needs.entry(shard).or_default();
-                positions.into_iter().for_each(|at| key(need, at, access));
-            }
-        }
-        (_, Route::Moved { .. }) => debug_assert!(false, "the main port never redirects"),
-    }
 }
 
 impl Exec {
