@@ -41,6 +41,20 @@ pub fn integer(text: &[u8]) -> Result<i64, ErrorReply> {
     parse_i64(text).ok_or(ErrorReply::NotInteger)
 }
 
+/// The index of a database: 32 bits, of which kevy has 0 only.
+///
+/// # Errors
+/// [`ErrorReply::NotInteger`], or that it is outside of 32 bits, or that there is no such database.
+pub fn database(text: &[u8]) -> Result<(), ErrorReply> {
+    match i32::try_from(integer(text)?) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(ErrorReply::text("ERR DB index is out of range")),
+        Err(_) => Err(ErrorReply::text(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
 use bytes::BytesMut;
+use kevy_engine::keyspace::ExpiryMode;
 use kevy_engine::{Command, Context};
 use kevy_proto::command::Flags;
 use kevy_proto::ids::ShardId;
@@ -146,6 +147,12 @@ impl Shard {
         version: RespVersion,
         out: &mut BytesMut,
     ) {
+        // A reader may run beside transactions that hold the same key and whose moment is earlier: it hides what has
+        // expired for itself, and leaves its removal to somebody who has the key alone.
+        let beside_others = !self.locks.is_empty() && !command.is_write();
+        if beside_others {
+            self.keyspace.set_expiry_mode(ExpiryMode::Hide);
+        }
         let mut context = Context {
             keyspace: &mut self.keyspace,
             reply: Encoder::new(out, version),
@@ -154,6 +161,9 @@ impl Shard {
         };
         if context.run(command, args).is_err() {
             self.stats.error_replies += 1;
+        }
+        if beside_others {
+            self.keyspace.set_expiry_mode(ExpiryMode::Remove);
         }
         self.effects.clear();
     }

@@ -4,10 +4,10 @@
 //! One host value belongs to one shard. [`drive`](crate::drive::drive) owns both and is the only place that awaits.
 
 use crate::message::Message;
+use core::net::IpAddr;
 use kevy_proto::ids::ShardId;
 use kevy_proto::time::{Instant, Now};
 use std::io;
-use std::net::IpAddr;
 
 /// Everything one shard's driver needs.
 pub trait Host: Transport + Mesh + Clock {}

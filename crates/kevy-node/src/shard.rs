@@ -123,6 +123,8 @@ pub struct Shard {
     to_close: VecDeque<Slot>,
     pub(crate) readable: VecDeque<Slot>,
     next_cron: Instant,
+    /// Expired keys were left alone because of locks.
+    expiry_postponed: bool,
     shutdown: Shutdown,
 }
 
@@ -179,6 +181,7 @@ impl Shard {
             to_close: VecDeque::new(),
             readable: VecDeque::new(),
             next_cron: config.now.monotonic,
+            expiry_postponed: false,
             shutdown: Shutdown::No,
             settings,
             config,
@@ -206,13 +209,7 @@ impl Shard {
             return;
         }
         self.next_cron = now.monotonic + self.cron_interval();
-        let more = self
-            .keyspace
-            .expire_due(now, EXPIRED_PER_TURN, &mut self.effects);
-        if more {
-            self.next_cron = now.monotonic;
-        }
-        self.effects.clear();
+        self.expire();
         self.close_idle_clients();
         self.close_slow_clients();
         self.stats.sample(now);
@@ -561,6 +558,29 @@ impl Shard {
             .map(|s| s.slot)
             .collect();
         slots.into_iter().for_each(|slot| self.close(slot));
+    }
+
+    /// Removes keys whose time has come. Not while transactions hold keys: their moment may be earlier, and a key must not
+    /// go for one of their parts and stay for another; [`Shard::release`] makes up for it.
+    fn expire(&mut self) {
+        self.expiry_postponed = !self.locks.is_empty();
+        if self.expiry_postponed {
+            return;
+        }
+        let more = self
+            .keyspace
+            .expire_due(self.now, EXPIRED_PER_TURN, &mut self.effects);
+        if more {
+            self.next_cron = self.now.monotonic;
+        }
+        self.effects.clear();
+    }
+
+    /// Does what had to wait for the last lock to go.
+    pub(crate) fn after_last_lock(&mut self) {
+        if self.expiry_postponed && self.locks.is_empty() {
+            self.expire();
+        }
     }
 
     /// How often the shard looks after what nobody asked for: expired keys, idle clients (`hz`).

@@ -4,6 +4,7 @@
 //! Operations without a known outcome may have taken place at any later moment, or never. Operations of one session take
 //! place in the order in which they were sent.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -239,7 +240,8 @@ impl<M: Model> Search<'_, M> {
                 None => {}
             }
         }
-        known.reverse();
+        // What returned first is most likely to have happened first; the last one is tried first.
+        known.sort_by_key(|index| Reverse(self.operations[*index].returned));
         let looks = |index: &usize| {
             let action = &self.operations[*index].action;
             self.model.only_looks(action) && self.model.step(&state, action).is_some()

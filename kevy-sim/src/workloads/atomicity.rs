@@ -14,6 +14,12 @@ pub(super) fn budget(player: &Player) -> u32 {
     OPERATIONS_PER_GROUP * options.keys / options.clients
 }
 
+/// How many requests a client sends at once at most: too many at once on one group give too many orders to search.
+pub(super) fn pipeline(player: &Player) -> u64 {
+    let options = &player.context.options;
+    options.pipeline.min(4 * options.keys).into()
+}
+
 // ---- pairs: groups of keys that are always touched together -------------------------------------------------------------
 
 /// Parts of a group; their keys lie on different shards mostly.
@@ -22,7 +28,7 @@ const PARTS: [&str; 3] = ["a", "b", "c"];
 pub(super) async fn play_pairs(mut player: Player) -> Result<(), Failure> {
     let mut left = budget(&player);
     for _ in 0..player.context.options.batches {
-        let count = (1 + player.rng.below(player.context.options.pipeline.into())).min(left.into());
+        let count = (1 + player.rng.below(pipeline(&player))).min(left.into());
         left -= count as u32;
         let requests = (0..count).map(|_| pairs_request(&mut player)).collect();
         player.batch(requests).await?;

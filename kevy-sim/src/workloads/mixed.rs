@@ -1,13 +1,13 @@
 //! Single keys that everybody reads and writes, and a mixture of everything for clients that vanish.
 
-use super::atomicity::{budget, value};
+use super::atomicity::{budget, pipeline, value};
 use crate::client::{Failure, Player};
 use crate::reply::{Request, request};
 
 pub(super) async fn play_registers(mut player: Player) -> Result<(), Failure> {
     let mut left = budget(&player);
     for _ in 0..player.context.options.batches {
-        let count = (1 + player.rng.below(player.context.options.pipeline.into())).min(left.into());
+        let count = (1 + player.rng.below(pipeline(&player))).min(left.into());
         left -= count as u32;
         let requests = (0..count).map(|_| register_request(&mut player)).collect();
         player.batch(requests).await?;

@@ -30,6 +30,20 @@ const ALLOWED: &[Allowed] = &[
         },
     },
     Allowed {
+        reason: "a short list is a listpack, as in Redis 7.2; 7.0 calls every list a quicklist",
+        applies: |args, redis, kevy| {
+            let name = args[0].eq_ignore_ascii_case(b"OBJECT");
+            name && redis == b"$9\r\nquicklist\r\n" && kevy == b"$8\r\nlistpack\r\n"
+        },
+    },
+    Allowed {
+        reason: "SORT turns a short sorted set of Redis into a skiplist for good; kevy's stays as it is",
+        applies: |args, redis, kevy| {
+            let name = args[0].eq_ignore_ascii_case(b"OBJECT");
+            name && redis == b"$8\r\nskiplist\r\n" && kevy == b"$8\r\nlistpack\r\n"
+        },
+    },
+    Allowed {
         reason: "the text of an error is UTF-8: bytes of the client's that are not are replaced in it, \
                  and it does not end at a NUL as a C string does",
         applies: |args, redis, kevy| {

@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::args;
 use super::generator::Row;
-use super::values::{absolute, index, key, keys, relative, value, word};
+use super::values::{absolute, index, integer, key, keys, relative, value, word};
 use crate::connection::Args;
 
 /// How often each command comes, and what makes it. `ROUNDTRIP` is DUMP and RESTORE in one step.
@@ -26,6 +26,14 @@ pub(super) const ROWS: &[Row] = &[
     (4, |rng| args!["RENAME", key(rng), key(rng)]),
     (4, |rng| args!["RENAMENX", key(rng), key(rng)]),
     (5, copy),
+    // Values of other types, for the commands above to copy, refuse and sort. Sets are left out: SORT BY
+    // nosort of one is in no order.
+    (2, |rng| args!["RPUSH", key(rng), value(rng), value(rng)]),
+    (2, |rng| {
+        args!["LPUSH", key(rng), integer(rng), integer(rng), integer(rng)]
+    }),
+    (2, |rng| args!["HSET", key(rng), value(rng), value(rng)]),
+    (2, |rng| args!["ZADD", key(rng), integer(rng), value(rng)]),
     (4, |rng| args!["OBJECT", "ENCODING", key(rng)]),
     (2, |rng| args!["OBJECT", "REFCOUNT", key(rng)]),
     (1, |rng| {
@@ -36,7 +44,15 @@ pub(super) const ROWS: &[Row] = &[
         ]
     }),
     (5, round_trip),
-    (1, |rng| args!["RESTORE", key(rng), "0", value(rng)]),
+    // No payload: Redis takes eleven zero bytes for one without a checksum.
+    (1, |rng| {
+        args![
+            "RESTORE",
+            key(rng),
+            "0",
+            [b"x".to_vec(), value(rng)].concat()
+        ]
+    }),
     (2, |_| args!["RANDOMKEY"]),
     (3, |rng| args!["KEYS", pattern(rng)]),
     (4, scan),

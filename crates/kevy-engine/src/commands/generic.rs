@@ -2,7 +2,7 @@
 
 use super::is_option;
 use crate::keyspace::Detached;
-use crate::number::integer;
+use crate::number::database;
 use crate::{Command, Context};
 use kevy_proto::command::{ALL_KEYS, Flags, Join, ONE_KEY, Placement, Row, TWO_KEYS};
 use kevy_proto::resp::{Args, ErrorReply};
@@ -245,9 +245,7 @@ fn copy_options(args: Args<'_>) -> Result<bool, ErrorReply> {
             replace = true;
             at += 1;
         } else if is_option(args, at, "db") && at + 1 < args.len() {
-            if integer(args.at(at + 1))? != 0 {
-                return Err(ErrorReply::text("ERR DB index is out of range"));
-            }
+            database(args.at(at + 1))?;
             at += 2;
         } else {
             return Err(ErrorReply::Syntax);

@@ -4,6 +4,7 @@ use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, client, is, ok, pubsub,
 use crate::session::{Client, ReplyMode, Session};
 use crate::shard::Shard;
 use bytes::BytesMut;
+use kevy_engine::number::database;
 use kevy_proto::command::Flags;
 use kevy_proto::resp::{Args, Encoder, ErrorReply, RespVersion};
 
@@ -185,10 +186,8 @@ fn reset(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut Byte
 }
 
 fn select(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
-    match super::integer(args.at(1))? {
-        0 => ok(session, reply),
-        _ => Err(ErrorReply::text("ERR DB index is out of range")),
-    }
+    database(args.at(1))?;
+    ok(session, reply)
 }
 
 const NO_PASSWORD: ErrorReply = ErrorReply::text(

@@ -19,6 +19,7 @@ use crate::query::{Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
 use bytes::BytesMut;
+use kevy_engine::number::integer;
 use kevy_proto::command::{Flags, Keys, Placement, Row};
 use kevy_proto::resp::{Args, Encoder, ErrorReply};
 
@@ -95,10 +96,6 @@ fn help(session: &Session, reply: &mut BytesMut, lines: &[&str]) -> Answered {
 /// The text of an argument, for names and options; not UTF-8 is none of ours.
 fn text(arg: &[u8]) -> &str {
     std::str::from_utf8(arg).unwrap_or_default()
-}
-
-fn integer(arg: &[u8]) -> Result<i64, ErrorReply> {
-    text(arg).parse().map_err(|_| ErrorReply::NotInteger)
 }
 
 fn is(arg: &[u8], word: &str) -> bool {

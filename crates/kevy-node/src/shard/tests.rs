@@ -4,6 +4,7 @@
 use super::*;
 use crate::host::Door;
 use kevy_proto::slot::slot_of;
+use kevy_proto::time::UnixMillis;
 use std::collections::BTreeMap as Map;
 use std::fmt::Write;
 
@@ -293,6 +294,46 @@ fn a_command_that_finds_no_memory_on_one_shard_changes_nothing_on_any() {
         "*2\r\n$1\r\n1\r\n$1\r\n2\r\n"
     );
     process.assert_nothing_is_left();
+}
+
+/// Both keys have one deadline. It passes on the other shard, by its own clock and by another reader's, after the transaction
+/// has taken its locks and before it reads.
+#[test]
+fn keys_of_one_deadline_are_seen_or_missed_together() {
+    for meddler in ["active expiry", "another reader"] {
+        let mut process = Process::new(2, 11);
+        let at = |millis: i64| Now {
+            monotonic: Instant::from_nanos(millis as u64 * 1_000_000),
+            unix: UnixMillis(millis),
+        };
+        let client = process.connect(0, 0, Door::Main);
+        let other = process.connect(1, 0, Door::Main);
+        let [a, b] = [key_on("a", 0, 2), key_on("b", 1, 2)];
+        process.ask(
+            client,
+            &format!("MSET {a} 1 {b} 2\r\nPEXPIREAT {a} 1000\r\nPEXPIREAT {b} 1000"),
+        );
+        process.send(client, format!("MGET {a} {b}\r\n").as_bytes());
+        while process.shards[1].held.is_empty() {
+            assert!(process.step());
+        }
+        process.shards[1].handle_time(at(2000));
+        if meddler == "another reader" {
+            process.send(other, format!("GET {b}\r\n").as_bytes());
+        }
+        process.settle();
+        assert_eq!(
+            process.received.remove(&client).unwrap(),
+            b"*2\r\n$1\r\n1\r\n$1\r\n2\r\n",
+            "{meddler}"
+        );
+        assert_eq!(
+            process.shards[1].keyspace.len(),
+            0,
+            "{meddler}: the key goes once the lock is gone"
+        );
+        process.assert_nothing_is_left();
+    }
 }
 
 #[test]

@@ -201,6 +201,7 @@ impl Shard {
                 }
             }
         }
+        self.after_last_lock();
     }
 
     fn run_waiting(&mut self, waiting: &Request) {
