@@ -2,6 +2,7 @@
 
 use crate::command_table::{Found, Handler};
 use crate::commands::Outcome;
+use crate::commands::pubsub::{is_allowed_to_subscribers, refused_to_subscribers};
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
@@ -57,6 +58,10 @@ impl Shard {
             return session.drain();
         }
         match self.commands.find(args) {
+            Ok(found) if session.is_restricted() && !is_allowed_to_subscribers(found) => {
+                let name = self.commands.all()[found.index].full_name;
+                self.reply_error(session, &refused_to_subscribers(name));
+            }
             Ok(found) => self.execute_found(session, found, args),
             Err(error) => self.reply_error(session, &error),
         }

@@ -25,4 +25,5 @@ pub mod session;
 pub mod settings;
 pub mod shard;
 pub mod stats;
+pub mod subscriptions;
 mod transaction;

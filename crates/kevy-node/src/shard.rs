@@ -9,11 +9,11 @@
 use crate::command_table::CommandTable;
 use crate::host::{Peer, Slot};
 use crate::lock_table::{LockTable, Ticket};
-use crate::memory::exceeds_hard_limit;
 use crate::message::{Batch, Message};
 use crate::session::{Session, State};
 use crate::settings::{LogLevel, Settings};
 use crate::stats::Stats;
+use crate::subscriptions::Subscriptions;
 use crate::transaction::{Transaction, Waiting};
 use bytes::{Buf, BytesMut};
 use foldhash::fast::FixedState;
@@ -93,6 +93,7 @@ pub struct Shard {
     pub(crate) memory_limit_bytes: u64,
     pub(crate) eviction_policy: EvictionPolicy,
     pub(crate) sessions: Vec<Option<Box<Session>>>,
+    pub(crate) subscriptions: Subscriptions,
     next_connection: u64,
     pub(crate) locks: LockTable,
     /// Claims that transactions hold here.
@@ -163,6 +164,7 @@ impl Shard {
             memory_limit_bytes: 0,
             eviction_policy: EvictionPolicy::NoEviction,
             sessions: Vec::new(),
+            subscriptions: Subscriptions::default(),
             next_connection: 0,
             locks: LockTable::new(),
             held: HashMap::default(),
@@ -269,6 +271,7 @@ impl Shard {
         let gone = session.state == State::Draining;
         session.drain();
         if gone || session.is_drained() {
+            self.forget(&mut session);
             self.to_close.push_back(slot);
         } else {
             self.return_session(session);
@@ -466,24 +469,12 @@ impl Shard {
     pub(crate) fn return_session(&mut self, session: Box<Session>) {
         let slot = session.slot;
         self.flush_batches(&session);
-        if exceeds_hard_limit(
-            &session,
-            self.settings
-                .server
-                .client_output_buffer_limit
-                .normal
-                .hard_bytes,
-        ) {
-            tracing::warn!(client = %session.id, "closing a client: its replies exceed client_output_buffer_limit");
-            self.stats.output_buffer_limit_disconnections += 1;
-            self.to_close.push_back(slot);
-            return;
-        }
         let announce = !session.replies.output().is_empty() || session.is_drained();
         self.sessions[slot.index()] = Some(session);
         if announce {
             self.announce_output(slot);
         }
+        self.close_above_hard_limit(slot);
     }
 
     pub(crate) fn announce_output(&mut self, slot: Slot) {
@@ -506,7 +497,8 @@ impl Shard {
 
     /// Forgets a session and lets the host close its connection.
     pub(crate) fn close(&mut self, slot: Slot) {
-        if self.take_session(slot).is_some() {
+        if let Some(mut session) = self.take_session(slot) {
+            self.forget(&mut session);
             self.to_close.push_back(slot);
         }
     }
@@ -555,6 +547,7 @@ impl Shard {
         let now = self.now.monotonic;
         let idle = |session: &Session| {
             session.state == State::Open
+                && !session.subscribed.any()
                 && now.saturating_since(session.client.last_request).as_secs() >= timeout
         };
         let slots: Vec<Slot> = self
@@ -632,5 +625,7 @@ impl Shard {
     }
 }
 
+#[cfg(test)]
+mod pubsub_tests;
 #[cfg(test)]
 mod tests;

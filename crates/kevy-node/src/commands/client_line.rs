@@ -2,6 +2,7 @@
 
 use crate::session::Session;
 use crate::shard::Shard;
+use crate::subscriptions::Topic;
 use kevy_proto::resp::RespVersion;
 use std::fmt::Write;
 
@@ -29,12 +30,20 @@ impl Shard {
             session.slot.0,
             String::from_utf8_lossy(&client.name),
         );
-        let flags = if session.is_blocked() { "b" } else { "N" };
+        let subscribed = &session.subscribed;
+        let flags = match (subscribed.any(), session.is_blocked()) {
+            (true, _) => "P",
+            (false, true) => "b",
+            (false, false) => "N",
+        };
         let _ = write!(
             line,
-            " age={age} idle={idle} flags={flags} db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={input} qbuf-free=0 argv-mem=0 \
+            " age={age} idle={idle} flags={flags} db=0 sub={} psub={} ssub={} multi=-1 qbuf={input} qbuf-free=0 argv-mem=0 \
              multi-mem=0 rbs=0 rbp=0 obl={output} oll={} omem={output} tot-mem={} events=r cmd={} user=default redir=-1 \
              resp={} lib-name={} lib-ver={}",
+            subscribed.len(Topic::Channel),
+            subscribed.len(Topic::Pattern),
+            subscribed.len(Topic::ShardChannel),
             session.replies.outstanding(),
             input + output + size_of::<Session>(),
             client.last_command,

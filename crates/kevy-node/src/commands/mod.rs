@@ -12,6 +12,7 @@ mod command;
 mod config;
 mod connection;
 mod info;
+pub(crate) mod pubsub;
 mod server;
 
 use crate::query::{Finish, Query};
@@ -50,6 +51,7 @@ pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
         cluster::COMMANDS,
         command::COMMANDS,
         config::COMMANDS,
+        pubsub::COMMANDS,
         server::COMMANDS,
     ]
     .into_iter()

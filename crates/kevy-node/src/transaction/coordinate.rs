@@ -140,8 +140,10 @@ impl Shard {
             members,
             Phase::Running { unanswered },
         );
-        for index in 0..self.shards() {
-            self.send(ShardId(index), Message::Ask(id, query.clone()));
+        if query.waits_for_replies() && session.replies.outstanding() > 1 {
+            session.held_question = Some((id, query.clone()));
+        } else {
+            self.put_question(id, query);
         }
     }
 
