@@ -2,6 +2,7 @@
 
 use crate::command_table::{Found, Handler};
 use crate::commands::Outcome;
+use crate::commands::pubsub::{is_allowed_to_subscribers, refused_to_subscribers};
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
@@ -57,6 +58,10 @@ impl Shard {
             return session.drain();
         }
         match self.commands.find(args) {
+            Ok(found) if session.is_restricted() && !is_allowed_to_subscribers(found) => {
+                let name = self.commands.all()[found.index].full_name;
+                self.reply_error(session, &refused_to_subscribers(name));
+            }
             Ok(found) => self.execute_found(session, found, args),
             Err(error) => self.refuse(session, &error),
         }
@@ -178,8 +183,7 @@ impl Shard {
             Ok(Outcome::Replied) => Self::finish_reply(session, reply),
             Ok(Outcome::Silent) => session.replies.push(BytesMut::new()),
             Ok(Outcome::Ask(query, finish)) => {
-                let queries = self.for_every_shard(&query);
-                self.begin_asking(session, queries, finish);
+                self.begin_asking(session, &query, finish);
             }
             Ok(Outcome::Later) => {}
             Err(error) => {

@@ -105,6 +105,7 @@ impl Shard {
                 session.replies.complete(sequence, reply);
             }
             self.announce_output(slot);
+            self.put_held_question(slot);
         }
         self.recycle(batch);
     }

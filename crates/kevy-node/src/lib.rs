@@ -25,5 +25,6 @@ pub mod session;
 pub mod settings;
 pub mod shard;
 pub mod stats;
+pub mod subscriptions;
 mod transaction;
 mod watch;

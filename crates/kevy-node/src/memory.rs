@@ -1,7 +1,8 @@
 //! What a shard may hold: its share of `maxmemory`, and what clients may let pile up.
 
+use crate::host::Slot;
 use crate::session::Session;
-use crate::settings::{MaxmemoryPolicy, Settings};
+use crate::settings::{MaxmemoryPolicy, OutputLimit, OutputLimits, Settings};
 use crate::shard::Shard;
 use kevy_engine::keyspace::EvictionPolicy;
 
@@ -46,8 +47,9 @@ impl Shard {
     /// Closes clients that let replies pile up above `client_output_buffer_limit`, at once above the hard limit, after a
     /// while above the soft one.
     pub(crate) fn close_slow_clients(&mut self) {
-        let limit = self.settings.server.client_output_buffer_limit.normal;
-        if limit.hard_bytes == 0 && limit.soft_bytes == 0 {
+        let limits = self.settings.server.client_output_buffer_limit;
+        let none = |limit: OutputLimit| limit.hard_bytes == 0 && limit.soft_bytes == 0;
+        if none(limits.normal) && (none(limits.pubsub) || self.subscriptions.is_empty()) {
             return;
         }
         for slot in self.slots() {
@@ -55,6 +57,7 @@ impl Shard {
             let Some(session) = self.session_mut(slot) else {
                 continue;
             };
+            let limit = limit_of(session, &limits);
             let held = session.replies.len_bytes() as u64;
             let soft = limit.soft_bytes > 0 && held > limit.soft_bytes;
             let since = *session.above_soft_limit_since.get_or_insert(now);
@@ -62,18 +65,43 @@ impl Shard {
                 session.above_soft_limit_since = None;
             }
             let waited = soft && now.saturating_since(since).as_secs() >= limit.soft_seconds;
-            if waited || exceeds_hard_limit(session, limit.hard_bytes) {
-                tracing::warn!(client = %session.id, held, "closing a client: its replies exceed client_output_buffer_limit");
-                self.stats.output_buffer_limit_disconnections += 1;
-                self.close(slot);
+            if waited {
+                self.close_slow(slot);
+            } else {
+                self.close_above_hard_limit(slot);
             }
+        }
+    }
+
+    /// Closes a session whose replies exceed the hard limit of its class (0: there is none).
+    pub(crate) fn close_above_hard_limit(&mut self, slot: Slot) {
+        let limits = &self.settings.server.client_output_buffer_limit;
+        let exceeds = |session: &Session| {
+            let hard_bytes = limit_of(session, limits).hard_bytes;
+            hard_bytes > 0 && session.replies.len_bytes() as u64 > hard_bytes
+        };
+        if self.session(slot).is_some_and(exceeds) {
+            self.close_slow(slot);
+        }
+    }
+
+    fn close_slow(&mut self, slot: Slot) {
+        if let Some(session) = self.session(slot) {
+            let held = session.replies.len_bytes();
+            tracing::warn!(client = %session.id, held, "closing a client: its replies exceed client_output_buffer_limit");
+            self.stats.output_buffer_limit_disconnections += 1;
+            self.close(slot);
         }
     }
 }
 
-/// Whether a session's replies exceed the hard limit (0: there is none).
-pub(crate) fn exceeds_hard_limit(session: &Session, hard_bytes: u64) -> bool {
-    hard_bytes > 0 && session.replies.len_bytes() as u64 > hard_bytes
+/// The limit of a session's class.
+fn limit_of(session: &Session, limits: &OutputLimits) -> OutputLimit {
+    if session.subscribed.any() {
+        limits.pubsub
+    } else {
+        limits.normal
+    }
 }
 
 fn policy(settings: &Settings) -> EvictionPolicy {

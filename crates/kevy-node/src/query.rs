@@ -6,6 +6,9 @@ use crate::session::Session;
 use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::stats::Summary;
+use crate::subscriptions::{Publication, Topic};
+use bytes::Bytes;
+use kevy_engine::glob;
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
 use kevy_proto::resp::{Encoder, ErrorReply, RequestBuffer};
 
@@ -30,6 +33,20 @@ pub enum Query {
     Keys(u16, usize),
     /// Note that a connection watches these keys (`WATCH`).
     Watch(ConnectionId, RequestBuffer),
+    /// Deliver this message (`PUBLISH`, `SPUBLISH`).
+    Publish(Publication),
+    /// What its sessions listen to, of what matches a pattern if there is one (`PUBSUB CHANNELS`).
+    Topics(Topic, Option<Vec<u8>>),
+    /// How many of its sessions listen to each of these (`PUBSUB NUMSUB`).
+    Subscribers(Topic, Vec<Bytes>),
+}
+
+impl Query {
+    /// Whether it is put only when everything that its session asked for before was answered: who gets a message must
+    /// find done what the publisher did before, on whatever shard.
+    pub(crate) fn waits_for_replies(&self) -> bool {
+        matches!(self, Self::Publish(_))
+    }
 }
 
 /// A shard's answer.
@@ -41,7 +58,9 @@ pub enum Answer {
     Clients(Vec<(u64, String)>),
     /// How many it did something to.
     Count(usize),
-    /// Keys.
+    /// How many, for each of what was asked about.
+    Counts(Vec<usize>),
+    /// Keys, or names of channels.
     Keys(Vec<Vec<u8>>),
     /// It was done.
     Done,
@@ -52,7 +71,19 @@ impl Answer {
     pub fn keys(self) -> Vec<Vec<u8>> {
         match self {
             Self::Keys(keys) => keys,
-            Self::Summary(_) | Self::Clients(_) | Self::Count(_) | Self::Done => Vec::new(),
+            Self::Summary(_) | Self::Clients(_) | Self::Count(_) | Self::Counts(_) | Self::Done => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// The counts for each of what was asked about.
+    pub fn counts(self) -> Vec<usize> {
+        match self {
+            Self::Counts(counts) => counts,
+            Self::Summary(_) | Self::Clients(_) | Self::Count(_) | Self::Keys(_) | Self::Done => {
+                Vec::new()
+            }
         }
     }
 
@@ -60,7 +91,7 @@ impl Answer {
     pub fn total(answers: &[Self]) -> usize {
         let count = |answer: &Self| match answer {
             Self::Count(count) => *count,
-            Self::Summary(_) | Self::Clients(_) | Self::Keys(_) | Self::Done => 0,
+            Self::Summary(_) | Self::Clients(_) | Self::Counts(_) | Self::Keys(_) | Self::Done => 0,
         };
         answers.iter().map(count).sum()
     }
@@ -77,6 +108,8 @@ pub struct ClientFilter {
     pub local_address: Option<String>,
     /// Not this one.
     pub except: Option<ConnectionId>,
+    /// Only those that subscribed to something, or only those that did not.
+    pub subscribed: Option<bool>,
     /// A type of client that kevy has none of.
     pub none: bool,
 }
@@ -88,8 +121,9 @@ impl ClientFilter {
     /// If Redis has no such type.
     pub fn set_type(&mut self, name: &[u8]) -> Result<(), ErrorReply> {
         match name.to_ascii_lowercase().as_slice() {
-            b"normal" => {}
-            b"master" | b"replica" | b"slave" | b"pubsub" => self.none = true,
+            b"normal" => self.subscribed = Some(false),
+            b"pubsub" => self.subscribed = Some(true),
+            b"master" | b"replica" | b"slave" => self.none = true,
             _ => {
                 let error = format!(
                     "ERR Unknown client type '{}'",
@@ -103,6 +137,9 @@ impl ClientFilter {
 
     fn suits(&self, session: &Session) -> bool {
         !self.none
+            && self
+                .subscribed
+                .is_none_or(|subscribed| subscribed == session.subscribed.any())
             && (self.ids.is_empty() || self.ids.contains(&session.id.0))
             && self
                 .address
@@ -153,6 +190,23 @@ impl std::fmt::Debug for Finish {
 }
 
 impl Shard {
+    /// Asks every shard.
+    pub(crate) fn put_question(&mut self, id: TransactionId, query: &Query) {
+        for index in 0..self.shards() {
+            self.send(ShardId(index), Message::Ask(id, query.clone()));
+        }
+    }
+
+    /// Asks what a session's question held back, once nothing before it is outstanding.
+    pub(crate) fn put_held_question(&mut self, slot: Slot) {
+        if let Some(session) = self.session_mut(slot)
+            && session.replies.outstanding() == 1
+            && let Some((id, query)) = session.held_question.take()
+        {
+            self.put_question(id, &query);
+        }
+    }
+
     /// Answers a question about this shard, or does what was asked.
     pub(crate) fn answer(&mut self, from: ShardId, id: TransactionId, query: Query) {
         let answer = match query {
@@ -184,6 +238,19 @@ impl Shard {
                         .map(|entry| entry.key().to_vec())
                         .collect(),
                 )
+            }
+            Query::Publish(publication) => Answer::Count(self.deliver(&publication)),
+            Query::Topics(topic, pattern) => {
+                let wanted = |name: &&Bytes| {
+                    let matches = |pattern: &Vec<u8>| glob::matches(pattern, name);
+                    pattern.as_ref().is_none_or(matches)
+                };
+                let names = self.subscriptions.names(topic).filter(wanted);
+                Answer::Keys(names.map(|name| name.to_vec()).collect())
+            }
+            Query::Subscribers(topic, names) => {
+                let count = |name: &Bytes| self.subscriptions.subscribers(topic, name);
+                Answer::Counts(names.iter().map(count).collect())
             }
         };
         self.send(from, Message::Told(id, Box::new(answer)));

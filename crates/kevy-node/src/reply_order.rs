@@ -16,6 +16,8 @@ pub struct ReplyOrder {
     first: u64,
     /// Bytes in `waiting`.
     waiting_bytes: usize,
+    /// One more than the highest number that was completed.
+    completed_end: u64,
 }
 
 /// What a request that was not replied to directly waits for.
@@ -91,6 +93,7 @@ impl ReplyOrder {
         };
         self.waiting_bytes += reply.len();
         *place = Place::Ready(reply);
+        self.completed_end = self.completed_end.max(number + 1);
         self.advance();
     }
 
@@ -113,9 +116,20 @@ impl ReplyOrder {
         }
     }
 
-    /// Appends an out-of-band message (RESP3 push). It may stand between any two replies.
+    /// Adds an out-of-band message. It comes after all replies that are known, such as the confirmation of the
+    /// subscription that brings it, and before those that are outstanding behind them.
     pub fn push_out_of_band(&mut self, message: &[u8]) {
-        self.output.extend_from_slice(message);
+        let newest = self.completed_end.checked_sub(self.first + 1);
+        let index = newest.and_then(|index| usize::try_from(index).ok());
+        match index.and_then(|index| self.waiting.get_mut(index)) {
+            Some(Place::Ready(reply)) => {
+                reply.extend_from_slice(message);
+                self.waiting_bytes += message.len();
+            }
+            Some(Place::Outstanding | Place::Muted) | None => {
+                self.output.extend_from_slice(message);
+            }
+        }
     }
 
     /// Number of requests whose reply is outstanding, or waits behind such.
@@ -169,6 +183,26 @@ mod tests {
         order.complete(one, BytesMut::from("again"));
         order.consume(2);
         assert_eq!(order.output(), b"23");
+    }
+
+    #[test]
+    fn messages_stand_behind_the_newest_reply_that_is_known() {
+        let mut order = ReplyOrder::default();
+        order.push_out_of_band(b"a");
+        let zero = order.begin();
+        order.push_out_of_band(b"b");
+        order.push(BytesMut::from("1"));
+        let two = order.begin();
+        order.push_out_of_band(b"c");
+        assert_eq!(order.output(), b"ab");
+        assert_eq!(order.len_bytes(), 4);
+        order.complete(zero, BytesMut::from("0"));
+        assert_eq!(order.output(), b"ab01c");
+        order.push_out_of_band(b"d");
+        order.complete(two, BytesMut::from("2"));
+        order.push_out_of_band(b"e");
+        assert_eq!(order.output(), b"ab01cd2e");
+        assert_eq!(order.len_bytes(), 8);
     }
 
     #[test]

@@ -2,10 +2,12 @@
 //! itself.
 
 use crate::host::{Peer, Slot};
+use crate::query::Query;
 use crate::reply_order::ReplyOrder;
+use crate::subscriptions::Subscribed;
 use crate::transaction::queue::Queue;
 use bytes::BytesMut;
-use kevy_proto::ids::ConnectionId;
+use kevy_proto::ids::{ConnectionId, TransactionId};
 use kevy_proto::resp::{Decoder, Limits, RespVersion};
 use kevy_proto::time::{Instant, Now};
 use std::collections::BTreeSet;
@@ -23,6 +25,10 @@ pub struct Session {
     pub client: Client,
     /// Its replies.
     pub replies: ReplyOrder,
+    /// What it listens to.
+    pub(crate) subscribed: Subscribed,
+    /// A question to the shards that must wait for the replies before it.
+    pub(crate) held_question: Option<(TransactionId, Query)>,
     /// Between requests it is idle; in the middle of one it knows how far it came.
     pub(crate) decoder: Decoder,
     /// Received, not yet executed.
@@ -101,6 +107,8 @@ impl Session {
             peer,
             client: Client::new(now),
             replies: ReplyOrder::default(),
+            subscribed: Subscribed::default(),
+            held_question: None,
             decoder: Decoder::with_limits(limits),
             input: BytesMut::new(),
             queue: None,
@@ -124,6 +132,11 @@ impl Session {
         self.state == State::Draining
             && self.replies.outstanding() == 0
             && self.replies.output().is_empty()
+    }
+
+    /// Whether it may do little else than subscribe: in RESP2 messages and replies would be mixed up.
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.client.version == RespVersion::V2 && self.subscribed.any()
     }
 
     /// Whether it waits for a transaction.

@@ -9,11 +9,11 @@
 use crate::command_table::CommandTable;
 use crate::host::{Peer, Slot};
 use crate::lock_table::{LockTable, Ticket};
-use crate::memory::exceeds_hard_limit;
 use crate::message::{Batch, Message};
 use crate::session::{Session, State};
 use crate::settings::{LogLevel, Settings};
 use crate::stats::Stats;
+use crate::subscriptions::Subscriptions;
 use crate::transaction::{Transaction, Waiting};
 use crate::watch::Watches;
 use bytes::{Buf, BytesMut};
@@ -94,6 +94,7 @@ pub struct Shard {
     pub(crate) memory_limit_bytes: u64,
     pub(crate) eviction_policy: EvictionPolicy,
     pub(crate) sessions: Vec<Option<Box<Session>>>,
+    pub(crate) subscriptions: Subscriptions,
     next_connection: u64,
     pub(crate) locks: LockTable,
     /// Keys that sessions, of whatever shard, watch here.
@@ -166,6 +167,7 @@ impl Shard {
             memory_limit_bytes: 0,
             eviction_policy: EvictionPolicy::NoEviction,
             sessions: Vec::new(),
+            subscriptions: Subscriptions::default(),
             next_connection: 0,
             locks: LockTable::new(),
             watches: Watches::default(),
@@ -273,7 +275,7 @@ impl Shard {
         let gone = session.state == State::Draining;
         session.drain();
         if gone || session.is_drained() {
-            self.unwatch_all(&mut session);
+            self.forget(&mut session);
             self.to_close.push_back(slot);
         } else {
             self.return_session(session);
@@ -473,28 +475,15 @@ impl Shard {
     }
 
     /// Puts a session back and notices what has become of it.
-    pub(crate) fn return_session(&mut self, mut session: Box<Session>) {
+    pub(crate) fn return_session(&mut self, session: Box<Session>) {
         let slot = session.slot;
         self.flush_batches(&session);
-        if exceeds_hard_limit(
-            &session,
-            self.settings
-                .server
-                .client_output_buffer_limit
-                .normal
-                .hard_bytes,
-        ) {
-            tracing::warn!(client = %session.id, "closing a client: its replies exceed client_output_buffer_limit");
-            self.stats.output_buffer_limit_disconnections += 1;
-            self.unwatch_all(&mut session);
-            self.to_close.push_back(slot);
-            return;
-        }
         let announce = !session.replies.output().is_empty() || session.is_drained();
         self.sessions[slot.index()] = Some(session);
         if announce {
             self.announce_output(slot);
         }
+        self.close_above_hard_limit(slot);
     }
 
     pub(crate) fn announce_output(&mut self, slot: Slot) {
@@ -518,7 +507,7 @@ impl Shard {
     /// Forgets a session and lets the host close its connection.
     pub(crate) fn close(&mut self, slot: Slot) {
         if let Some(mut session) = self.take_session(slot) {
-            self.unwatch_all(&mut session);
+            self.forget(&mut session);
             self.to_close.push_back(slot);
         }
     }
@@ -567,6 +556,7 @@ impl Shard {
         let now = self.now.monotonic;
         let idle = |session: &Session| {
             session.state == State::Open
+                && !session.subscribed.any()
                 && now.saturating_since(session.client.last_request).as_secs() >= timeout
         };
         let slots: Vec<Slot> = self
@@ -644,5 +634,7 @@ impl Shard {
     }
 }
 
+#[cfg(test)]
+mod pubsub_tests;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! Counters of one shard. `INFO` adds those of all shards up.
 
 use crate::shard::Shard;
+use crate::subscriptions::Topic;
+use bytes::Bytes;
 use kevy_proto::time::{Instant, Now};
 
 /// Counters of one shard since its start (or `CONFIG RESETSTAT`).
@@ -111,6 +113,12 @@ pub struct Summary {
     pub claims: usize,
     /// Transactions under way.
     pub transactions: usize,
+    /// Channels that sessions listen to; other shards may name the same.
+    pub channels: Vec<Bytes>,
+    /// Patterns that sessions listen to.
+    pub patterns: Vec<Bytes>,
+    /// Shard channels that sessions listen to.
+    pub shard_channels: Vec<Bytes>,
 }
 
 impl Shard {
@@ -123,6 +131,7 @@ impl Shard {
     /// What this shard tells about itself.
     pub fn summary(&self) -> Summary {
         let sessions = || self.sessions.iter().flatten();
+        let topics = |topic| self.subscriptions.names(topic).cloned().collect();
         Summary {
             stats: self.stats.clone(),
             keyspace: self.keyspace.stats(),
@@ -143,6 +152,9 @@ impl Shard {
             changes: self.effects.changes(),
             claims: self.locks.len(),
             transactions: self.transactions.len(),
+            channels: topics(Topic::Channel),
+            patterns: topics(Topic::Pattern),
+            shard_channels: topics(Topic::ShardChannel),
         }
     }
 }

@@ -149,9 +149,11 @@ fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Ans
             .into_iter()
             .flat_map(|answer| match answer {
                 Answer::Clients(clients) => clients,
-                Answer::Summary(_) | Answer::Count(_) | Answer::Keys(_) | Answer::Done => {
-                    Vec::new()
-                }
+                Answer::Summary(_)
+                | Answer::Count(_)
+                | Answer::Counts(_)
+                | Answer::Keys(_)
+                | Answer::Done => Vec::new(),
             })
             .collect();
         clients.sort_unstable();

@@ -2,6 +2,7 @@
 
 use crate::session::Session;
 use crate::shard::Shard;
+use crate::subscriptions::Topic;
 use kevy_proto::resp::RespVersion;
 use std::fmt::Write;
 
@@ -29,19 +30,26 @@ impl Shard {
             session.slot.0,
             String::from_utf8_lossy(&client.name),
         );
-        let flags = match (&session.queue, session.is_blocked()) {
-            (Some(_), _) => "x",
-            (None, true) => "b",
-            (None, false) => "N",
+        let subscribed = &session.subscribed;
+        let flags = match (&session.queue, subscribed.any(), session.is_blocked()) {
+            (Some(_), true, _) => "Px",
+            (Some(_), false, _) => "x",
+            (None, true, _) => "P",
+            (None, false, true) => "b",
+            (None, false, false) => "N",
         };
         let queue = session.queue.as_ref();
         let queued = queue.map_or(-1, |queue| queue.len() as i64);
         let queued_bytes = queue.map_or(0, |queue| queue.len_bytes());
         let _ = write!(
             line,
-            " age={age} idle={idle} flags={flags} db=0 sub=0 psub=0 ssub=0 multi={queued} qbuf={input} qbuf-free=0 argv-mem=0 \
-             multi-mem={queued_bytes} rbs=0 rbp=0 obl={output} oll={} omem={output} tot-mem={} events=r cmd={} user=default redir=-1 \
+            " age={age} idle={idle} flags={flags} db=0 sub={} psub={} ssub={} multi={queued} qbuf={input} qbuf-free=0 \
+             argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl={output} oll={} omem={output} tot-mem={} events=r cmd={} \
+             user=default redir=-1 \
              resp={} lib-name={} lib-ver={}",
+            subscribed.len(Topic::Channel),
+            subscribed.len(Topic::Pattern),
+            subscribed.len(Topic::ShardChannel),
             session.replies.outstanding(),
             input + output + size_of::<Session>(),
             client.last_command,

@@ -1,6 +1,6 @@
 //! Commands about the connection itself.
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, client, is, ok, text};
+use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, client, is, ok, pubsub, text};
 use crate::session::{Client, ReplyMode, Session};
 use crate::shard::Shard;
 use bytes::BytesMut;
@@ -80,6 +80,9 @@ pub(super) const COMMANDS: &[NodeCommand] = &[
 ];
 
 fn ping(_: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut BytesMut) -> Answered {
+    if args.len() <= 2 && session.is_restricted() {
+        return pubsub::pong(session, args, reply);
+    }
     let mut reply = Encoder::new(reply, session.client.version);
     match args.len() {
         1 => reply.simple("PONG"),
@@ -168,6 +171,7 @@ fn quit(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut)
 
 fn reset(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
     shard.discard(session);
+    shard.subscriptions.remove_all(session);
     let client = &mut session.client;
     *client = Client {
         name: Vec::new(),

@@ -6,8 +6,10 @@ use crate::query::{Answer, Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
 use crate::stats::Summary;
+use crate::subscriptions::Topic;
 use bytes::BytesMut;
 use kevy_proto::resp::Args;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 type Section = fn(&Shard, &Total) -> String;
@@ -62,7 +64,11 @@ impl Total {
     fn of(answers: Vec<Answer>) -> Self {
         let summaries = answers.into_iter().filter_map(|answer| match answer {
             Answer::Summary(summary) => Some(*summary),
-            Answer::Clients(_) | Answer::Count(_) | Answer::Keys(_) | Answer::Done => None,
+            Answer::Clients(_)
+            | Answer::Count(_)
+            | Answer::Counts(_)
+            | Answer::Keys(_)
+            | Answer::Done => None,
         });
         Self {
             summaries: summaries.collect(),
@@ -71,6 +77,16 @@ impl Total {
 
     fn sum(&self, number: impl Fn(&Summary) -> u64) -> u64 {
         self.summaries.iter().map(number).sum()
+    }
+
+    /// How many different names of a topic have subscribers, on whatever shard.
+    fn topics(&self, topic: Topic) -> String {
+        let names = self.summaries.iter().flat_map(|s| match topic {
+            Topic::Channel => &s.channels,
+            Topic::Pattern => &s.patterns,
+            Topic::ShardChannel => &s.shard_channels,
+        });
+        names.collect::<BTreeSet<_>>().len().to_string()
     }
 
     fn max(&self, number: impl Fn(&Summary) -> usize) -> usize {
@@ -225,9 +241,9 @@ fn stats(_: &Shard, total: &Total) -> String {
             ("evicted_keys", sum(|s| s.keyspace.evicted)),
             ("keyspace_hits", sum(|s| s.keyspace.hits)),
             ("keyspace_misses", sum(|s| s.keyspace.misses)),
-            ("pubsub_channels", "0".to_owned()),
-            ("pubsub_patterns", "0".to_owned()),
-            ("pubsubshard_channels", "0".to_owned()),
+            ("pubsub_channels", total.topics(Topic::Channel)),
+            ("pubsub_patterns", total.topics(Topic::Pattern)),
+            ("pubsubshard_channels", total.topics(Topic::ShardChannel)),
             ("total_error_replies", sum(|s| s.stats.error_replies)),
             (
                 "client_query_buffer_limit_disconnections",

@@ -12,6 +12,7 @@ mod command;
 mod config;
 mod connection;
 mod info;
+pub(crate) mod pubsub;
 mod server;
 mod transaction;
 
@@ -53,6 +54,7 @@ pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
         cluster::COMMANDS,
         command::COMMANDS,
         config::COMMANDS,
+        pubsub::COMMANDS,
         server::COMMANDS,
         transaction::COMMANDS,
     ]

@@ -131,7 +131,7 @@ fn watch(
         .into_iter()
         .map(|(owner, keys)| (owner, Query::Watch(connection, keys)))
         .collect();
-    shard.begin_asking(session, queries, Finish::ok());
+    shard.begin_asking_some(session, queries, Finish::ok());
     Ok(Outcome::Later)
 }
 

@@ -11,19 +11,19 @@ use std::fmt::Write;
 mod multi_tests;
 
 /// All shards of one process.
-struct Process {
-    shards: Vec<Shard>,
+pub(super) struct Process {
+    pub(super) shards: Vec<Shard>,
     /// Messages under way, by sender and receiver.
     queues: Map<(u16, u16), VecDeque<Message>>,
-    received: Map<(u16, Slot), Vec<u8>>,
+    pub(super) received: Map<(u16, Slot), Vec<u8>>,
     rng: Rng,
 }
 
 /// A client of the process: its shard and its slot there.
-type Client = (u16, Slot);
+pub(super) type Client = (u16, Slot);
 
 impl Process {
-    fn new(shards: u16, seed: u64) -> Self {
+    pub(super) fn new(shards: u16, seed: u64) -> Self {
         let mut settings = Settings::default();
         settings.server.threads = shards;
         let settings = Arc::new(settings);
@@ -42,7 +42,7 @@ impl Process {
         }
     }
 
-    fn connect(&mut self, shard: u16, slot: u32, door: Door) -> Client {
+    pub(super) fn connect(&mut self, shard: u16, slot: u32, door: Door) -> Client {
         let peer = Peer {
             door,
             address: "127.0.0.1:1".to_owned(),
@@ -54,12 +54,12 @@ impl Process {
         (shard, Slot(slot))
     }
 
-    fn send(&mut self, client: Client, bytes: &[u8]) {
+    pub(super) fn send(&mut self, client: Client, bytes: &[u8]) {
         self.shards[usize::from(client.0)].handle_bytes(client.1, bytes);
     }
 
     /// Carries one message, or output of one shard; false if there is none.
-    fn step(&mut self) -> bool {
+    pub(super) fn step(&mut self) -> bool {
         for (from, shard) in self.shards.iter_mut().enumerate() {
             for to in 0..shard.shards() {
                 while let Some(message) = shard.poll_message(ShardId(to)) {
@@ -96,7 +96,7 @@ impl Process {
         true
     }
 
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for _ in 0..1_000_000 {
             if !self.step() {
                 return;
@@ -105,13 +105,13 @@ impl Process {
         panic!("the shards talk for ever");
     }
 
-    fn ask(&mut self, client: Client, request: &str) -> String {
+    pub(super) fn ask(&mut self, client: Client, request: &str) -> String {
         self.send(client, format!("{request}\r\n").as_bytes());
         self.settle();
         String::from_utf8(self.received.remove(&client).unwrap_or_default()).expect("text")
     }
 
-    fn assert_nothing_is_left(&self) {
+    pub(super) fn assert_nothing_is_left(&self) {
         for shard in &self.shards {
             assert!(shard.locks.is_empty() && shard.held.is_empty() && shard.waiting.is_empty());
             assert!(shard.transactions.is_empty() && shard.meeting.is_empty());
@@ -121,7 +121,7 @@ impl Process {
 }
 
 /// A key with this beginning that `shard` of `shards` owns.
-fn key_on(prefix: &str, shard: u16, shards: u16) -> String {
+pub(super) fn key_on(prefix: &str, shard: u16, shards: u16) -> String {
     let map = SlotMap::new(shards);
     let mut candidates = (0..).map(|n| format!("{prefix}{n}"));
     candidates

@@ -152,34 +152,44 @@ impl Shard {
         );
     }
 
-    /// `query` for every shard.
-    pub(crate) fn for_every_shard(&self, query: &Query) -> Vec<(ShardId, Query)> {
-        (0..self.shards())
-            .map(|index| (ShardId(index), query.clone()))
-            .collect()
+    /// Asks every shard `query`; `finish` makes the reply of the answers.
+    pub(crate) fn begin_asking(&mut self, session: &mut Session, query: &Query, finish: Finish) {
+        let shards: Vec<ShardId> = (0..self.shards()).map(ShardId).collect();
+        let id = self.register_question(session, &shards, finish);
+        if query.waits_for_replies() && session.replies.outstanding() > 1 {
+            session.held_question = Some((id, query.clone()));
+        } else {
+            self.put_question(id, query);
+        }
     }
 
-    /// Asks shards, in the order of their numbers; `finish` makes the reply of the answers.
-    pub(crate) fn begin_asking(
+    /// Asks some shards, each its own question, in the order of their numbers.
+    pub(crate) fn begin_asking_some(
         &mut self,
         session: &mut Session,
         queries: Vec<(ShardId, Query)>,
         finish: Finish,
     ) {
-        let members: Vec<Member> = queries
-            .iter()
-            .map(|(shard, _)| Member::new(*shard, Vec::new()))
-            .collect();
-        let unanswered = members.len();
-        let id = self.register(
-            session,
-            Work::Asking(finish),
-            members,
-            Phase::Running { unanswered },
-        );
+        let shards: Vec<ShardId> = queries.iter().map(|(shard, _)| *shard).collect();
+        let id = self.register_question(session, &shards, finish);
         for (shard, query) in queries {
             self.send(shard, Message::Ask(id, query));
         }
+    }
+
+    fn register_question(
+        &mut self,
+        session: &mut Session,
+        shards: &[ShardId],
+        finish: Finish,
+    ) -> TransactionId {
+        let members: Vec<Member> = shards
+            .iter()
+            .map(|shard| Member::new(*shard, Vec::new()))
+            .collect();
+        let unanswered = members.len();
+        let work = Work::Asking(finish);
+        self.register(session, work, members, Phase::Running { unanswered })
     }
 
     /// Begins work that itself knows what it needs of each member.

@@ -276,11 +276,9 @@ impl Shard {
             Ok(Outcome::Replied) => exec.append(&reply),
             Ok(Outcome::Silent | Outcome::Later) => {}
             Ok(Outcome::Ask(query, finish)) => {
-                let queries = self.for_every_shard(&query);
-                exec.expect(Step::Asking(finish), queries.len());
-                for (shard, query) in queries {
-                    self.send(shard, Message::Ask(id, query));
-                }
+                exec.expect(Step::Asking(finish), usize::from(self.shards()));
+                // Also `PUBLISH` is put at once: with locks held nothing may be waited for that waits for locks.
+                self.put_question(id, &query);
             }
             Err(error) => {
                 self.stats.error_replies += 1;

@@ -96,6 +96,28 @@ fn a_pipelined_exec_runs_its_commands_in_order_on_all_shards() {
 }
 
 #[test]
+fn messages_are_published_and_subscribed_to_within_exec() {
+    let mut process = Process::new(2, 29);
+    let client = process.connect(0, 0, Door::Main);
+    let listener = process.connect(1, 0, Door::Main);
+    process.ask(listener, "SUBSCRIBE news");
+    let b = key_on("b", 1, 2);
+    let reply = process.ask(
+        client,
+        &format!("MULTI\r\nSET {b} 1\r\nPUBLISH news x\r\nSUBSCRIBE own\r\nGET {b}\r\nEXEC"),
+    );
+    assert!(
+        reply.ends_with(
+            "*4\r\n+OK\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$3\r\nown\r\n:1\r\n$1\r\n1\r\n"
+        ),
+        "{reply}"
+    );
+    let message = "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n";
+    assert_eq!(process.take(listener), message);
+    process.assert_nothing_is_left();
+}
+
+#[test]
 fn hello_within_exec_changes_what_follows() {
     let mut process = Process::new(2, 23);
     let client = process.connect(0, 0, Door::Main);
