@@ -238,6 +238,30 @@ fn one_of_two_optimistic_writers_wins() {
     }
 }
 
+/// Each watches what the other one writes: whoever comes second must notice the first.
+#[test]
+fn writes_that_cross_do_not_both_get_through() {
+    for seed in 0..200 {
+        let mut process = Process::new(3, seed);
+        let [a, b] = [key_on("a", 1, 3), key_on("b", 2, 3)];
+        let clients = [0, 1].map(|n| process.connect(n, 0, Door::Main));
+        for (client, watched) in clients.into_iter().zip([&a, &b]) {
+            assert_eq!(process.ask(client, &format!("WATCH {watched}")), "+OK\r\n");
+        }
+        for (client, written) in clients.into_iter().zip([&b, &a]) {
+            let request = format!("MULTI\r\nSET {written} 1\r\nEXEC\r\n");
+            process.send(client, request.as_bytes());
+            process.stir();
+        }
+        process.settle();
+        let replies = clients.map(|client| process.take(client));
+        let lost = replies.iter().filter(|reply| reply.ends_with("*-1\r\n"));
+        assert_eq!(lost.count(), 1, "seed {seed}");
+        process.assert_nothing_is_left();
+        process.assert_nothing_is_watched();
+    }
+}
+
 #[test]
 fn every_kind_of_change_hits_a_watch_and_nothing_else_does() {
     let mut process = Process::new(2, 25);
