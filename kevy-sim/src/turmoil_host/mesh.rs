@@ -213,8 +213,7 @@ impl Inner {
                     self.open.remove(&restored.transaction);
                 }
             }
-            Message::Release(transaction)
-            | Message::NoMemory(transaction) => {
+            Message::Release(transaction) | Message::NoMemory(transaction) => {
                 self.open.remove(transaction);
             }
             Message::Requests(_)
