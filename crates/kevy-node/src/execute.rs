@@ -7,6 +7,7 @@ use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
 use bytes::BytesMut;
+use kevy_engine::commands::stream_blocks;
 use kevy_engine::keyspace::ExpiryMode;
 use kevy_engine::{Command, Context};
 use kevy_proto::command::Flags;
@@ -14,6 +15,10 @@ use kevy_proto::ids::ShardId;
 use kevy_proto::resp::{
     Args, Decoded, Encoder, ErrorReply, ProtocolError, RespVersion, is_cross_protocol,
 };
+
+/// Better refused than answered at once: a client that asked to wait would ask again without a pause.
+const NO_BLOCKING: ErrorReply =
+    ErrorReply::text("ERR BLOCK is not supported by this version of kevy: poll without it");
 
 impl Shard {
     /// Executes the whole requests at the start of `input`; how many bytes they were. Stops where the session must wait.
@@ -60,7 +65,7 @@ impl Shard {
         match self.commands.find(args) {
             Ok(found) if session.is_restricted() && !is_allowed_to_subscribers(found) => {
                 let name = self.commands.all()[found.index].full_name;
-                self.reply_error(session, &refused_to_subscribers(name));
+                self.refuse(session, &refused_to_subscribers(name));
             }
             Ok(found) => self.execute_found(session, found, args),
             Err(error) => self.refuse(session, &error),
@@ -85,6 +90,9 @@ impl Shard {
         command: &'static Command,
         args: Args<'_>,
     ) {
+        if command.flags.contains(Flags::BLOCKING) && stream_blocks(args) {
+            return self.reply_error(session, &NO_BLOCKING);
+        }
         match route(command, args, self.map, self.id, session.peer.door) {
             Route::One(shard) if shard == self.id => self.execute_here(session, command, args),
             Route::One(shard) => self.hop(session, shard, command, args),

@@ -12,12 +12,14 @@
 //! The session waits meanwhile, so that what follows in its pipeline sees what the transaction did. A transaction never
 //! fails half-way: shards of one process live and die together.
 
+mod conclude;
 mod coordinate;
 mod exec;
 mod join;
 mod needs;
 mod participate;
 pub(crate) mod queue;
+mod state;
 
-pub(crate) use coordinate::Transaction;
 pub(crate) use participate::{Origin, Waiting};
+pub(crate) use state::Transaction;

@@ -24,7 +24,7 @@ pub mod sorted_set;
 mod stream;
 mod string;
 
-pub use stream::{StreamWait, stream_wait};
+pub use stream::{StreamWait, stream_blocks, stream_wait};
 pub use string::LONGEST_STRING_BYTES;
 
 use crate::Command;

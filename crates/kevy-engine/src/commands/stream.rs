@@ -12,7 +12,7 @@ pub(super) mod read;
 mod wait;
 pub(super) mod write;
 
-pub use wait::{StreamWait, stream_wait};
+pub use wait::{StreamWait, stream_blocks, stream_wait};
 
 use crate::Effects;
 use crate::value::stream::{Element, Entries, Entry, Group, Pending, StreamId};

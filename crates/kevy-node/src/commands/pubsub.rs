@@ -10,7 +10,7 @@ use crate::session::{ReplyMode, Session};
 use crate::shard::Shard;
 use crate::subscriptions::{Publication, Topic};
 use bytes::{Bytes, BytesMut};
-use kevy_proto::command::Flags;
+use kevy_proto::command::{ALL_KEYS, Flags, ONE_KEY};
 use kevy_proto::resp::{Args, Encoder, ErrorReply};
 use std::collections::BTreeSet;
 
@@ -72,6 +72,8 @@ pub(super) const COMMANDS: &[NodeCommand] = &[
     },
     NodeCommand {
         name: "ssubscribe",
+        // Cluster clients send it to the owner of the channel's slot; here every port reaches all.
+        keys: ALL_KEYS,
         since: "7.0.0",
         summary: "Listens for messages published to shard channels.",
         run: |shard, session, args, reply| subscribe(shard, session, args, reply, &SHARD_CHANNEL),
@@ -79,6 +81,8 @@ pub(super) const COMMANDS: &[NodeCommand] = &[
     },
     NodeCommand {
         name: "sunsubscribe",
+        // Cluster clients send it to the owner of the channel's slot; here every port reaches all.
+        keys: ALL_KEYS,
         since: "7.0.0",
         summary: "Stops listening to messages published to shard channels.",
         run: |shard, session, args, reply| unsubscribe(shard, session, args, reply, &SHARD_CHANNEL),
@@ -92,6 +96,8 @@ pub(super) const COMMANDS: &[NodeCommand] = &[
     },
     NodeCommand {
         name: "spublish",
+        // Cluster clients send it to the owner of the channel's slot; here every port reaches all.
+        keys: ONE_KEY,
         since: "7.0.0",
         summary: "Posts a message to a shard channel.",
         run: |_, _, args, _| publish(args, true),

@@ -214,6 +214,21 @@ fn commands_over_several_shards_answer_as_one() {
 }
 
 #[test]
+fn a_reader_that_wants_to_wait_is_refused_until_there_is_waiting() {
+    let mut process = Process::new(1, 12);
+    let client = process.connect(0, 0, Door::Main);
+    assert!(process.ask(client, "XADD s 1-1 f v").starts_with("$3"));
+    let refused = "-ERR BLOCK is not supported by this version of kevy: poll without it\r\n";
+    assert_eq!(process.ask(client, "XREAD BLOCK 0 STREAMS s $"), refused);
+    assert_eq!(process.ask(client, "XREAD STREAMS s 1-1"), "*-1\r\n");
+    let queued = "+OK\r\n+QUEUED\r\n*1\r\n*-1\r\n";
+    assert_eq!(
+        process.ask(client, "MULTI\r\nXREAD BLOCK 0 STREAMS s $\r\nEXEC"),
+        queued
+    );
+}
+
+#[test]
 fn what_follows_a_transaction_in_the_pipeline_sees_it() {
     let mut process = Process::new(2, 4);
     let client = process.connect(0, 0, Door::Main);

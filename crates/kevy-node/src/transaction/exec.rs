@@ -8,10 +8,10 @@
 //!
 //! Commands of the session run in their place, too, as long as the session is there.
 
-use super::coordinate::{Phase, Transaction, Work, part_of};
 use super::join::join;
 use super::needs::{Needs, needs_of};
 use super::queue::{Queue, Queued, aborted_because};
+use super::state::{Phase, Transaction, Work, part_of};
 use crate::command_table::Handler;
 use crate::commands::{Answered, Outcome, Run};
 use crate::host::Door;
@@ -332,7 +332,7 @@ impl Shard {
             Step::Together(command, request, owners) => {
                 let lent = answers.filter_map(|(_, answer)| answer.lent()).collect();
                 let own = std::mem::replace(&mut self.now, exec.now);
-                let place = super::coordinate::Meeting {
+                let place = super::state::Meeting {
                     transaction: id,
                     owners: &owners,
                     lent,

@@ -19,6 +19,12 @@ pub struct StreamWait {
     pub request: RequestBuffer,
 }
 
+/// Whether the reader with `args` would wait if it found nothing (`XREAD .. BLOCK`).
+pub fn stream_blocks(args: Args<'_>) -> bool {
+    let in_group = is_option(args, 0, "xreadgroup");
+    Read::parse(args, in_group).is_ok_and(|read| read.block_ms.is_some())
+}
+
 /// Whether the reader with `args`, which found nothing just now, wants to wait, and for what.
 pub fn stream_wait(cx: &mut Context<'_>, args: Args<'_>) -> Option<StreamWait> {
     let in_group = is_option(args, 0, "xreadgroup");

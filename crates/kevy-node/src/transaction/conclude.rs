@@ -1,0 +1,125 @@
+//! The end of a transaction: answers are counted, and the last one makes the reply.
+
+use super::exec::StepAnswer;
+use super::join::join;
+use super::state::{Caller, Member, Phase, Transaction, Work};
+use crate::message::{Lent, Partial};
+use crate::query::Answer;
+use crate::session::State;
+use crate::shard::Shard;
+use bytes::BytesMut;
+use kevy_proto::ids::{ShardId, TransactionId};
+use kevy_proto::resp::Encoder;
+
+impl Shard {
+    /// A part has run.
+    pub(crate) fn part_ran(&mut self, id: TransactionId, from: ShardId, partial: Partial) {
+        match self.exec_of(id) {
+            Some(exec) => self.step_answered(id, exec, from, StepAnswer::Ran(partial)),
+            None => self.count_answer(id, from, |member| member.partial = Some(partial)),
+        }
+    }
+
+    /// A shard answered a question.
+    pub(crate) fn told(&mut self, id: TransactionId, from: ShardId, answer: Answer) {
+        match self.exec_of(id) {
+            Some(exec) => self.step_answered(id, exec, from, StepAnswer::Told(answer)),
+            None => self.count_answer(id, from, |member| member.answer = Some(answer)),
+        }
+    }
+
+    /// Entries came for a step of an `EXEC`.
+    pub(crate) fn lent(&mut self, id: TransactionId, from: ShardId, lent: Lent) {
+        if let Some(exec) = self.exec_of(id) {
+            self.step_answered(id, exec, from, StepAnswer::Lent(lent));
+        }
+    }
+
+    /// Takes the transaction out of the table if it is an `EXEC`.
+    fn exec_of(&mut self, id: TransactionId) -> Option<Transaction> {
+        let transaction = self.transactions.get(&id.sequence)?;
+        if !matches!(transaction.work, Work::Exec(_)) {
+            return None;
+        }
+        self.transactions.remove(&id.sequence)
+    }
+
+    fn count_answer(&mut self, id: TransactionId, from: ShardId, keep: impl FnOnce(&mut Member)) {
+        let mut over = false;
+        self.with_transaction(id, |_, transaction| {
+            if let Some(member) = transaction.member_mut(from) {
+                keep(member);
+            }
+            if let Phase::Running { unanswered } = &mut transaction.phase {
+                *unanswered = unanswered.saturating_sub(1);
+                over = *unanswered == 0;
+            }
+        });
+        if over && let Some(transaction) = self.transactions.remove(&id.sequence) {
+            self.finish(transaction);
+        }
+    }
+
+    fn finish(&mut self, transaction: Transaction) {
+        let Transaction {
+            caller,
+            work,
+            members,
+            ..
+        } = transaction;
+        let mut reply = BytesMut::new();
+        match work {
+            Work::Parts(command, request) => {
+                let parts = members
+                    .into_iter()
+                    .filter_map(|member| Some((member.positions, member.partial?)));
+                let parts: Vec<_> = parts.collect();
+                join(
+                    command,
+                    request.args(),
+                    &parts,
+                    &mut self.rng,
+                    caller.version,
+                    &mut reply,
+                );
+            }
+            Work::Asking(finish) => {
+                let answers = members
+                    .into_iter()
+                    .filter_map(|member| member.answer)
+                    .collect();
+                finish.call(
+                    self,
+                    caller.slot,
+                    answers,
+                    &mut Encoder::new(&mut reply, caller.version),
+                );
+            }
+            Work::Together(..) | Work::Exec(_) => {
+                debug_assert!(false, "was carried out at once, or step by step");
+            }
+        }
+        self.conclude(caller, reply);
+    }
+
+    /// Hands the reply to the session, if it is still there, and lets it go on.
+    pub(super) fn conclude(&mut self, caller: Caller, reply: BytesMut) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        if self
+            .session(caller.slot)
+            .is_none_or(|session| session.id != caller.connection)
+        {
+            return;
+        }
+        let Some(mut session) = self.take_session(caller.slot) else {
+            return;
+        };
+        session.replies.complete(caller.reply_number, reply);
+        if session.state == State::Blocked {
+            session.state = State::Open;
+            self.execute_buffered(&mut session);
+            self.readable.push_back(session.slot);
+        }
+        self.return_session(session);
+    }
+}

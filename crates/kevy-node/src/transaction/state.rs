@@ -1,0 +1,181 @@
+//! What a coordinator keeps about a transaction.
+
+use super::exec::Exec;
+use super::participate::{access, claim_keys};
+use crate::host::Slot;
+use crate::message::{Access, Claim, Lent, Partial};
+use crate::query::{Answer, Finish};
+use kevy_engine::Command;
+use kevy_proto::command::{Flags, Keys};
+use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
+use kevy_proto::resp::{Args, RequestBuffer, RespVersion};
+
+/// A transaction of one of our sessions.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    pub(super) caller: Caller,
+    pub(super) work: Work,
+    pub(super) phase: Phase,
+    /// Why it will not be carried out.
+    pub(super) denial: Option<Denial>,
+    /// In the order of the shards' numbers.
+    pub(super) members: Vec<Member>,
+}
+
+/// Why a transaction is not carried out; the later one is told if there are several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Denial {
+    /// A key that its connection watches was changed.
+    WatchHit,
+    /// A shard had no memory for it.
+    NoMemory,
+}
+
+/// Whom the reply is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller {
+    pub(super) slot: Slot,
+    pub(super) connection: ConnectionId,
+    /// Its number among the session's replies.
+    pub(super) reply_number: u64,
+    pub(super) version: RespVersion,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Parts run on their shards.
+    Parts(&'static Command, RequestBuffer),
+    /// All entries come here.
+    Together(&'static Command, RequestBuffer),
+    /// Queued commands run step by step.
+    Exec(Box<Exec>),
+    /// The shards answer a question; no locks are taken.
+    Asking(Finish),
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Locks were asked for on all shards at once; so many have not answered.
+    Trying { unanswered: usize },
+    /// A shard refused: locks are taken one after the other, this member's next.
+    InOrder { next: usize },
+    /// Parts are running; so many have not answered.
+    Running { unanswered: usize },
+    /// It is not carried out.
+    Denied,
+}
+
+/// Entries that have met here for a command.
+pub(super) struct Meeting<'a> {
+    pub(super) transaction: TransactionId,
+    /// The positions of their keys among the arguments.
+    pub(super) owners: &'a [(ShardId, Vec<usize>)],
+    /// As the owners lent them.
+    pub(super) lent: Vec<Lent>,
+    /// Whether the transaction goes on.
+    pub(super) keep_locks: bool,
+}
+
+/// A shard that takes part.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) shard: ShardId,
+    /// Positions of its keys among the arguments (empty: it takes part with its whole key space).
+    pub(super) positions: Vec<usize>,
+    pub(super) locked: bool,
+    /// Entries that came with the lock, in the order of `positions`.
+    pub(super) lent: Lent,
+    pub(super) partial: Option<Partial>,
+    pub(super) answer: Option<Answer>,
+}
+
+impl Member {
+    pub(super) fn new(shard: ShardId, positions: Vec<usize>) -> Self {
+        Self {
+            shard,
+            positions,
+            locked: false,
+            lent: Lent::default(),
+            partial: None,
+            answer: None,
+        }
+    }
+}
+
+impl Transaction {
+    pub(super) fn member_mut(&mut self, shard: ShardId) -> Option<&mut Member> {
+        self.members.iter_mut().find(|member| member.shard == shard)
+    }
+
+    pub(super) fn claim(&self, member: &Member) -> Claim {
+        match &self.work {
+            Work::Parts(command, _) if member.positions.is_empty() => Claim::Whole(access(command)),
+            Work::Parts(command, request) => member.claim(request.args(), access(command)),
+            // Its entries leave their shard for a while: nobody may look.
+            Work::Together(_, request) => member.claim(request.args(), Access::Exclusive),
+            Work::Exec(exec) => exec.claim(member.shard).0,
+            Work::Asking(_) => Claim::Keys(Vec::new()),
+        }
+    }
+
+    /// Whose watches the member is to look at.
+    pub(super) fn watcher(&self, member: &Member) -> Option<ConnectionId> {
+        match &self.work {
+            Work::Exec(exec) => {
+                let (_, watched) = exec.claim(member.shard);
+                watched.then_some(self.caller.connection)
+            }
+            Work::Parts(..) | Work::Together(..) | Work::Asking(_) => None,
+        }
+    }
+
+    /// Whether it may need more memory.
+    pub(super) fn grows(&self) -> bool {
+        match &self.work {
+            Work::Parts(command, _) | Work::Together(command, _) => {
+                command.flags.contains(Flags::DENYOOM)
+            }
+            Work::Exec(exec) => exec.grows,
+            Work::Asking(_) => false,
+        }
+    }
+
+    pub(super) fn taken(&self, member: &Member) -> RequestBuffer {
+        match &self.work {
+            Work::Together(_, request) => RequestBuffer::from_slices(
+                member
+                    .positions
+                    .iter()
+                    .map(|position| request.args().at(*position)),
+            ),
+            Work::Parts(..) | Work::Exec(_) | Work::Asking(_) => RequestBuffer::new(),
+        }
+    }
+}
+
+impl Member {
+    pub(super) fn claim(&self, args: Args<'_>, access: Access) -> Claim {
+        claim_keys(
+            self.positions.iter().map(|position| args.at(*position)),
+            access,
+        )
+    }
+}
+
+/// The arguments of one member's part: all of them without keys, else the name and, for each of its keys, the key and what
+/// belongs to it (`MSET`'s value).
+pub(super) fn part_of(keys: Keys, args: Args<'_>, positions: &[usize]) -> RequestBuffer {
+    let Keys::Range { step, .. } = keys else {
+        return RequestBuffer::from_args(args);
+    };
+    if positions.is_empty() {
+        return RequestBuffer::from_args(args);
+    }
+    let mut part = RequestBuffer::from_slices([args.at(0)]);
+    for &position in positions {
+        (position..position + step.max(1) as usize).for_each(|at| part.push(args.at(at)));
+    }
+    part
+}
