@@ -183,7 +183,7 @@ fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) -> Drawn {
         .caption(&panel.title, ("sans-serif", 22))
         .margin(12)
         .x_label_area_size(44)
-        .y_label_area_size(64)
+        .y_label_area_size(96)
         .build_cartesian_2d(x_axis, 0.0..top)?;
     chart
         .configure_mesh()
@@ -193,6 +193,7 @@ fn draw(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) -> Drawn {
         .y_desc("thousand commands per second")
         .x_labels(panel.categories.len())
         .x_label_formatter(&|at| category(panel, *at))
+        .y_label_formatter(&|thousands| format!("{thousands:.0}"))
         .label_style(("sans-serif", 16))
         .axis_desc_style(("sans-serif", 17))
         .draw()?;
