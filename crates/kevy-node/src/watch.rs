@@ -82,6 +82,19 @@ impl Watches {
         }
     }
 
+    /// What a stream knows beside its entries was changed: that is news only of a stream that was not there.
+    fn hit_beside_entries(&mut self, key: &[u8]) {
+        let Some(watched) = self.by_key.get(key) else {
+            return;
+        };
+        for connection in &watched.watchers {
+            if let Some(watcher) = self.by_connection.get_mut(connection) {
+                let mut keys = watcher.keys.iter();
+                watcher.hit |= keys.any(|(own, existed)| own == key && !existed);
+            }
+        }
+    }
+
     /// The key space was emptied: a key that was not there has not changed.
     fn hit_all_that_existed(&mut self) {
         let existed = self.by_key.values().filter(|watched| watched.existed);
@@ -181,6 +194,7 @@ impl Shard {
     fn notice_changes(&mut self) {
         for effect in self.effects.iter() {
             match key_of(&mut self.commands, effect) {
+                Some(key) if is_beside_entries(effect) => self.watches.hit_beside_entries(key),
                 Some(key) => self.watches.hit(key),
                 None => self.watches.hit_all_that_existed(),
             }
@@ -199,6 +213,10 @@ impl Shard {
             let Some(key) = key_of(&mut self.commands, effect) else {
                 continue;
             };
+            // A command on several keys makes no stream for the sake of a group.
+            if is_beside_entries(effect) {
+                continue;
+            }
             let owner = self.map.owner_of_key(key);
             if let Some(index) = shards.iter().position(|shard| *shard == owner) {
                 changed[index].push(key);
@@ -207,6 +225,13 @@ impl Shard {
         self.effects.clear();
         changed
     }
+}
+
+/// Whether an effect concerns what a stream knows beside its entries: its consumer groups and its last id. As in Redis
+/// that is no change to those who watch the key.
+fn is_beside_entries(effect: Args<'_>) -> bool {
+    let names: [&[u8]; 4] = [b"XGROUP", b"XCLAIM", b"XACK", b"XSETID"];
+    names.contains(&effect.at(0))
 }
 
 /// The key that an effect concerns: where its row says, else argument 1. `FLUSHALL` has none.
