@@ -63,10 +63,27 @@ pub struct Generator<'a> {
     data: Vec<&'a Syntax>,
     pubsub: Vec<&'a Syntax>,
     weight: u32,
+    by_hand_one_in: u8,
 }
 
 /// Commands that Redis counts as a change to a watched key even when they leave it as it was.
 const CHANGES_NOTHING: [&[u8]; 3] = [b"LTRIM", b"LMOVE", b"RPOPLPUSH"];
+
+/// Commands without which others find nothing to do.
+const FILLING: [&str; 9] = [
+    "RPUSH",
+    "HSET",
+    "SADD",
+    "ZADD",
+    "GEOADD",
+    "PFADD",
+    "XADD",
+    "XGROUP CREATE",
+    "XREADGROUP",
+];
+
+/// How much more often they come.
+const FILLING_TIMES: usize = 4;
 
 const DATA: [&str; 10] = [
     "string",
@@ -98,17 +115,23 @@ impl<'a> Generator<'a> {
             data: grammar.of(&DATA),
             pubsub: grammar.of(&["pubsub"]),
             weight: rows().map(|row| row.0).sum(),
+            by_hand_one_in: 4,
         };
         generator.choose_families();
         generator
     }
 
-    /// Half of the sequences keep to few families, so that each key sees much.
+    /// Most sequences keep to one or two families, so that each key sees much. What fills a key comes more often.
     fn choose_families(&mut self) {
-        if self.rng.bool() {
-            let chosen: Vec<_> = (0..2).map(|_| DATA[self.rng.usize(..DATA.len())]).collect();
-            let common = ["generic", chosen[0], chosen[1]];
-            self.data.retain(|row| common.contains(&row.group.as_str()));
+        if self.rng.u8(..4) > 0 {
+            let chosen = [0; 2].map(|_| DATA[self.rng.usize(..DATA.len())]);
+            self.data.retain(|row| chosen.contains(&row.group.as_str()));
+            self.by_hand_one_in = 12;
+        }
+        let filling = |row: &&&Syntax| FILLING.contains(&row.full_name().as_str());
+        let more: Vec<_> = self.data.iter().filter(filling).copied().collect();
+        for _ in 1..FILLING_TIMES {
+            self.data.extend(&more);
         }
     }
 
@@ -175,7 +198,7 @@ impl<'a> Generator<'a> {
     }
 
     fn about_data(&mut self) -> Args {
-        let mut args = if self.rng.u8(..4) == 0 {
+        let mut args = if self.rng.u8(..self.by_hand_one_in) == 0 {
             self.pick()(&mut self.rng)
         } else {
             let row = self.data[self.rng.usize(..self.data.len())];

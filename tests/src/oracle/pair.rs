@@ -1,5 +1,8 @@
 //! Both servers side by side.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use super::compare::same;
 use super::generator::Grammar;
 use super::side::{Answer, Side, parsed};
@@ -13,6 +16,7 @@ pub struct Pair {
     redis: Redis,
     kevy: Server,
     protocol: u8,
+    succeeded: RefCell<BTreeSet<Vec<u8>>>,
 }
 
 /// The first reply of a sequence that is not the same.
@@ -44,6 +48,28 @@ impl Pair {
             redis: Redis::start(),
             kevy: Spec::threads(shards).start(),
             protocol,
+            succeeded: RefCell::default(),
+        }
+    }
+
+    /// The commands of `grammar` that never did anything but fail.
+    pub fn never_succeeded(&self, grammar: &Grammar) -> Vec<String> {
+        let succeeded = self.succeeded.borrow();
+        let names = grammar.names();
+        names
+            .filter(|name| !succeeded.contains(name.as_bytes()))
+            .collect()
+    }
+
+    /// Remembers which commands did something.
+    fn note(&self, answers: &[Answer]) {
+        for (args, bytes) in answers {
+            let fails = [&b"-"[..], b"+QUEUED", b"left out", b"no reply"];
+            if !args.is_empty() && !fails.iter().any(|start| bytes.starts_with(start)) {
+                let mut succeeded = self.succeeded.borrow_mut();
+                succeeded.insert(args[0].to_ascii_uppercase());
+                succeeded.insert(args[..args.len().min(2)].join(&b' ').to_ascii_uppercase());
+            }
         }
     }
 
@@ -58,6 +84,7 @@ impl Pair {
         let mut kevy = Side::new(|| self.kevy.connect(), self.protocol);
         commands.iter().enumerate().find_map(|(index, args)| {
             let a = redis.perform(args);
+            self.note(&a);
             let b = kevy.perform(&with_same_id(args, &a));
             unequal(&a, &b).map(|(args, redis, kevy)| Difference {
                 index,

@@ -78,7 +78,7 @@ impl Speaker<'_> {
         }
         match argument.name.as_str() {
             "sortby" => self.range != Range::Index || self.rng.u8(..10) == 0,
-            "count" | "withscores" => self.rng.bool(),
+            "count" | "withscores" | "mkstream" => self.rng.bool(),
             _ => self.rng.u8(..3) == 0,
         }
     }

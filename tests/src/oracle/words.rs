@@ -17,7 +17,7 @@ const KEYS: &[(&str, [&str; 4])] = &[
     ("sorted-set", ["z1", "z2", "{tag}z", "zset:4"]),
     ("geo", ["geo1", "geo2", "{tag}geo", "geo:4"]),
     ("hyperloglog", ["p1", "p2", "{tag}p", "p4"]),
-    ("stream", ["x1", "x2", "{tag}x", "x1"]),
+    ("stream", ["x1", "x1", "{tag}x", "x2"]),
 ];
 
 /// Members, fields and elements: integers, which sets keep apart; short and long words around the length at
@@ -291,8 +291,10 @@ fn stream_word(rng: &mut Rng, syntax: &Syntax, name: &str, step: u64) -> Option<
         "start" | "end" => id_border(rng, step),
         "threshold" if rng.bool() => count(rng),
         "id" | "last-id" | "max_deleted_entry_id" | "threshold" => old_id(rng, step),
-        "group" | "groupname" => of(rng, &["g", "g", "g", "h", ""]),
-        "consumer" | "consumername" => of(rng, &["alice", "alice", "bob", "carol", ""]),
+        "group" | "groupname" => of(rng, &["g", "g", "g", "g", "g", "g", "h", ""]),
+        "consumer" | "consumername" => {
+            of(rng, &["alice", "alice", "alice", "bob", "bob", "carol", ""])
+        }
         "min-idle-time" | "ms" => idle(rng),
         "unix-time-milliseconds" => of(rng, &["0", "1", "-1"]),
         "entries_added" | "entries_read" => of(rng, &["0", "1", "2", "3", "10", "100", "-1", "-2"]),
