@@ -14,7 +14,10 @@ use crate::connection::{Args, Connection};
 pub(super) type Row = (u32, fn(&mut Rng) -> Args);
 
 /// One command in so many is spoiled.
-const SPOILED_ONE_IN: u32 = 16;
+const SPOILED_ONE_IN: u32 = 10;
+
+/// In place of one command in so many, its keys are asked for.
+const KEYS_ONE_IN: u32 = 60;
 
 /// What a sequence is about. Transactions and subscriptions are kept apart: messages that arrive while a
 /// transaction is answered would be told from replies by guessing.
@@ -206,7 +209,9 @@ impl<'a> Generator<'a> {
         };
         if !steps_of_the_harness(&args[0]) {
             args[0] = in_some_case(&mut self.rng, &args[0]);
-            if self.rng.u32(..SPOILED_ONE_IN) == 0 {
+            if self.rng.u32(..KEYS_ONE_IN) == 0 {
+                args.splice(..0, args!["COMMAND", "GETKEYS"]);
+            } else if self.rng.u32(..SPOILED_ONE_IN) == 0 {
                 self.spoil(&mut args);
             }
         }
@@ -235,11 +240,12 @@ impl<'a> Generator<'a> {
     /// Breaks a command: an argument too few, too many, twice, or of the wrong kind.
     fn spoil(&mut self, args: &mut Args) {
         let at = self.rng.usize(..args.len());
-        match self.rng.u8(..5) {
+        match self.rng.u8(..6) {
             0 if at > 0 => drop(args.remove(at)),
             1 => args.push(spoiler(&mut self.rng)),
             2 if at > 0 => args.insert(at, args[at].clone()),
             3 => args.truncate(at.max(1)),
+            4 if at > 0 => args.extend_from_within(at..),
             _ if at > 0 => args[at] = spoiler(&mut self.rng),
             _ => {}
         }

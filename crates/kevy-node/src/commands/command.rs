@@ -397,16 +397,24 @@ fn list(
 /// The keys of the command that stands behind `COMMAND GETKEYS`, and whether it writes.
 fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, bool), ErrorReply> {
     let inner = args.skip(2);
-    let found = shard.commands.find(inner).map_err(|error| {
-        if matches!(error, ErrorReply::WrongArity(_)) {
-            ErrorReply::text("ERR Invalid number of arguments specified for command")
-        } else {
-            ErrorReply::text("ERR Invalid command specified")
+    // That there are no keys to find is said before how many arguments are wrong.
+    let (handler, arity_fits) = match shard.commands.find(inner) {
+        Ok(found) => (Some(found.handler), true),
+        Err(ErrorReply::WrongArity(name)) => {
+            let named = named(shard, name.as_bytes());
+            (named.map(|named| named.handler), false)
         }
-    })?;
-    let columns = Columns::of(found.handler);
+        Err(_) => (None, false),
+    };
+    let handler = handler.ok_or(ErrorReply::text("ERR Invalid command specified"))?;
+    let columns = Columns::of(handler);
     if columns.keys == Keys::None {
         return Err(ErrorReply::text("ERR The command has no key arguments"));
+    }
+    if !arity_fits {
+        return Err(ErrorReply::text(
+            "ERR Invalid number of arguments specified for command",
+        ));
     }
     let mut positions = Vec::new();
     columns.keys.positions(inner, &mut positions);
