@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod changes;
 pub mod command_table;
 pub mod commands;
 pub mod drive;
