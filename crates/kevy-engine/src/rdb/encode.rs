@@ -4,6 +4,7 @@ use super::primitive::{put_bytes, put_length, put_string};
 use super::{Kind, intset, listpack, payload, stream};
 use crate::keyspace::{Encoding, Entry, Value};
 use crate::number::parse_i64;
+use crate::value::hash::Field;
 use crate::value::{Collection, Hash, List, Set, SortedSet};
 use alloc::vec::Vec;
 use kevy_proto::resp::DoubleBuffer;
@@ -87,7 +88,10 @@ fn hash(out: &mut Vec<u8>, hash: &Hash, now_ms: i64) -> Option<Kind> {
     }
     if small {
         let mut packed = listpack::Builder::new();
-        for field in hash.fields(now_ms) {
+        let mut fields: Vec<Field<'_>> = hash.fields(now_ms).collect();
+        // Redis looks for the earliest deadline at the start.
+        fields.sort_by_key(|field| field.deadline.unwrap_or(i64::MAX));
+        for field in fields {
             packed.push(field.name);
             packed.push(field.value);
             if first.is_some() {
