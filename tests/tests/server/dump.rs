@@ -107,10 +107,11 @@ fn seen(connection: &mut Connection) -> Vec<Reply> {
 }
 
 fn payload(connection: &mut Connection) -> Vec<u8> {
-    match connection.run("DUMP k") {
-        Reply::Bulk(payload) => payload,
-        other => panic!("no payload: {other:?}"),
-    }
+    let reply = connection.run("DUMP k");
+    let Reply::Bulk(payload) = reply else {
+        panic!("no payload: {reply:?}");
+    };
+    payload
 }
 
 /// Makes each example at `from` and carries it to `to`.
