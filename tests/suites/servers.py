@@ -52,11 +52,11 @@ def free_port():
 
 def command(kind, port, threads, binary, directory):
     if kind == "redis":
-        # One database, as kevy; DEBUG is left off, as the suites' tags leave it out.
+        # One database, as kevy.
         return [
             shutil.which("redis-server") or "redis-server",
             "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-            "--databases", "1", "--dir", directory,
+            "--databases", "1", "--enable-debug-command", "yes", "--dir", directory,
         ]
     kevy = binary or str(REPOSITORY / "target" / "debug" / "kevy")
     return [
