@@ -12,6 +12,7 @@ mod command;
 mod config;
 mod connection;
 mod info;
+mod key_uses;
 pub(crate) mod pubsub;
 mod server;
 mod transaction;
