@@ -1,5 +1,6 @@
 //! `COMMAND ...`: the rows as clients read them.
 
+use super::categories::categories;
 use super::key_uses::{Uses, uses, uses_of};
 use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, is, text};
 use crate::command_table::{Handler, Named};
@@ -58,7 +59,7 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
         },
         NodeCommand {
             name: "getkeys",
-            arity: -3,
+            arity: -4,
             flags: ALWAYS,
             group: "server",
             summary: "Finds the keys of a command.",
@@ -67,7 +68,7 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
         },
         NodeCommand {
             name: "getkeysandflags",
-            arity: -3,
+            arity: -4,
             flags: ALWAYS,
             group: "server",
             summary: "Finds the keys of a command and how it uses them.",
@@ -196,7 +197,7 @@ fn describe(shard: &Shard, named: &Named, reply: &mut Encoder<'_>) {
     [first, last, step]
         .into_iter()
         .for_each(|number| reply.integer(i64::from(number)));
-    let categories = categories(&columns, container);
+    let categories = of_columns(named.full_name, &columns, container);
     reply.set(categories.len());
     categories
         .iter()
@@ -209,40 +210,8 @@ fn describe(shard: &Shard, named: &Named, reply: &mut Encoder<'_>) {
     }
 }
 
-fn categories(columns: &Columns, container: bool) -> Vec<String> {
-    let flags = columns.flags;
-    if container {
-        return vec!["@slow".to_owned()];
-    }
-    let group = match columns.group {
-        "generic" => "keyspace",
-        "sorted-set" => "sortedset",
-        "transactions" => "transaction",
-        other => other,
-    };
-    let mut categories = Vec::new();
-    if !matches!(group, "server" | "cluster") {
-        categories.push(format!("@{group}"));
-    }
-    let speed = if flags.contains(Flags::FAST) {
-        "@fast"
-    } else {
-        "@slow"
-    };
-    let also = [
-        (flags.contains(Flags::WRITE), "@write"),
-        (flags.contains(Flags::READONLY), "@read"),
-        (flags.contains(Flags::ADMIN), "@admin"),
-        (flags.contains(Flags::ADMIN), "@dangerous"),
-        (flags.contains(Flags::BLOCKING), "@blocking"),
-        (true, speed),
-    ];
-    categories.extend(
-        also.into_iter()
-            .filter(|(has, _)| *has)
-            .map(|(_, category)| category.to_owned()),
-    );
-    categories
+fn of_columns(full_name: &str, columns: &Columns, container: bool) -> Vec<String> {
+    categories(full_name, columns.group, columns.flags, container)
 }
 
 fn describe_keys(name: &str, columns: &Columns, reply: &mut Encoder<'_>) {
@@ -397,7 +366,8 @@ fn list(
         5 if is(args.at(2), "filterby") && is(args.at(3), "aclcat") => {
             let category = format!("@{}", text(args.at(4)).to_ascii_lowercase());
             Box::new(move |named| {
-                categories(&Columns::of(named.handler), !named.subcommands.is_empty())
+                let container = !named.subcommands.is_empty();
+                of_columns(named.full_name, &Columns::of(named.handler), container)
                     .contains(&category)
             })
         }
@@ -407,10 +377,9 @@ fn list(
         }
         _ => return Err(ErrorReply::Syntax),
     };
-    let names: Vec<&str> = shard
-        .commands
-        .all()
-        .iter()
+    // Subcommands too, under their full names.
+    let all = shard.commands.all().iter();
+    let names: Vec<&str> = all
         .filter(|named| filter(named))
         .map(|named| named.full_name)
         .collect();
