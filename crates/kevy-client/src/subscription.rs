@@ -139,25 +139,25 @@ impl Subscription {
 
     /// The command that subscribes to channels.
     pub fn subscribe(&mut self, channels: &[&[u8]]) -> Call {
-        self.due = channels.len();
+        self.due += channels.len();
         Call::write("SUBSCRIBE").args(channels)
     }
 
     /// The command that subscribes to patterns.
     pub fn psubscribe(&mut self, patterns: &[&[u8]]) -> Call {
-        self.due = patterns.len();
+        self.due += patterns.len();
         Call::write("PSUBSCRIBE").args(patterns)
     }
 
     /// The command that ends subscriptions to channels; to all of them if none is named.
     pub fn unsubscribe(&mut self, channels: &[&[u8]]) -> Call {
-        self.due = due(channels, &self.channels);
+        self.due += due(channels, &self.channels);
         Call::write("UNSUBSCRIBE").args(channels)
     }
 
     /// The command that ends subscriptions to patterns; to all of them if none is named.
     pub fn punsubscribe(&mut self, patterns: &[&[u8]]) -> Call {
-        self.due = due(patterns, &self.patterns);
+        self.due += due(patterns, &self.patterns);
         Call::write("PUNSUBSCRIBE").args(patterns)
     }
 
@@ -223,7 +223,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// Whether every acknowledgement of the last command has come.
+    /// Whether every acknowledgement has come.
     pub fn is_acknowledged(&self) -> bool {
         self.due == 0
     }

@@ -125,20 +125,7 @@ impl<'a> Transaction<'a> {
         self.calls.iter().try_for_each(Call::check)?;
         self.ended = true;
         self.calls.push(Call::write("EXEC"));
-        let mut replies = pipeline::run(self.client.link(), &self.calls)?;
-        let Some(last) = replies.pop() else {
-            return Err(KevyError::Closed);
-        };
-        // What was wrong with a command says more than EXECABORT.
-        for reply in replies {
-            no_error(reply)?;
-        }
-        // The replies of single commands may be errors, and are the caller's to judge.
-        let last = no_error(last)?;
-        if is_null(&last) {
-            return Ok(None);
-        }
-        elements(last).map(Some)
+        outcome(pipeline::run(self.client.link(), &self.calls)?)
     }
 
     /// As [`exec_watched`](Self::exec_watched), for replies with types.
@@ -159,6 +146,22 @@ impl<'a> Transaction<'a> {
         self.ended = true;
         self.client.call(&Call::write("DISCARD"))
     }
+}
+
+/// The replies of a transaction's commands, from those that its commands and then `EXEC` were answered with; `None` if a
+/// watched key has changed.
+pub(crate) fn outcome(mut replies: Vec<Reply>) -> KevyResult<Option<Vec<Reply>>> {
+    let executed = replies.pop().ok_or(KevyError::Closed)?;
+    // What was wrong with a command says more than EXECABORT.
+    for reply in replies {
+        no_error(reply)?;
+    }
+    // The replies in it may be errors, and are the caller's to judge.
+    let executed = no_error(executed)?;
+    if is_null(&executed) {
+        return Ok(None);
+    }
+    elements(executed).map(Some)
 }
 
 impl Drop for Transaction<'_> {

@@ -229,25 +229,16 @@ impl ClusterClient {
         if journey.is_asking() {
             client.link().exchange(&Call::read("ASKING"))?;
         }
-        let outcome = client.link().exchange(journey.call());
-        self.forget_if_closed(target);
-        outcome
+        client.link().exchange(journey.call())
     }
 
     fn client(&mut self, address: &Address) -> KevyResult<&mut Client> {
-        // Looked up twice, for the borrow checker cannot see that a found connection ends the function.
-        if !self.clients.contains_key(address) {
+        if self.clients.get(address).is_none_or(Client::is_closed) {
             let options = &self.router.options().connection;
             let client = Client::connect_with(address.host(), address.port(), options)?;
             self.clients.insert(address.clone(), client);
         }
         self.clients.get_mut(address).ok_or(KevyError::Closed)
-    }
-
-    fn forget_if_closed(&mut self, address: &Address) {
-        if self.clients.get(address).is_some_and(Client::is_closed) {
-            self.clients.remove(address);
-        }
     }
 
     /// Asks one node after the other who owns which slots, until one knows. If none does, all stays as it was.
@@ -263,7 +254,6 @@ impl ClusterClient {
 
     fn learn_from(&mut self, node: &Address) -> KevyResult<()> {
         let outcome = self.client(node)?.send(&topology_call());
-        self.forget_if_closed(node);
         self.router.learn(outcome?, node)
     }
 
@@ -315,22 +305,13 @@ impl ClusterClient {
         begun: Result<(), Failure>,
         outcomes: &mut Outcomes,
     ) -> Result<(), (usize, Failure)> {
-        let mut begun = begun;
+        if let Err(failure) = begun {
+            return Err((0, failure));
+        }
         for (count, at) in positions.iter().enumerate() {
-            let received = begun.and_then(|()| {
-                let client = self.clients.get_mut(target).ok_or(KevyError::Closed);
-                client
-                    .and_then(|client| client.link().receive())
-                    .map_err(sent)
-            });
-            match received {
-                Ok(reply) => outcomes[*at] = Some(Ok(reply)),
-                Err(failure) => {
-                    self.forget_if_closed(target);
-                    return Err((count, failure));
-                }
-            }
-            begun = Ok(());
+            let client = self.clients.get_mut(target).ok_or(KevyError::Closed);
+            let received = client.and_then(|client| client.link().receive());
+            outcomes[*at] = Some(Ok(received.map_err(|error| (count, sent(error)))?));
         }
         Ok(())
     }

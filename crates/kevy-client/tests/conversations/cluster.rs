@@ -20,7 +20,7 @@ fn connect(server: &Fake) -> ClusterClient {
 }
 
 /// A node that owns every slot; its script may ask for its own address.
-fn alone(mut script: impl FnMut(&str, &Address) -> Step + Send + 'static) -> Fake {
+pub(crate) fn alone(mut script: impl FnMut(&str, &Address) -> Step + Send + 'static) -> Fake {
     let own = Arc::new(OnceLock::new());
     let known = Arc::clone(&own);
     let server = Fake::start(move |request| {

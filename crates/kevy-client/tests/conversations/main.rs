@@ -1,5 +1,6 @@
 //! Clients against scripted servers: what they do when a server redirects, waits, cuts the connection or talks nonsense.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test reports by panicking")]
 
 mod cluster;
 mod fake;

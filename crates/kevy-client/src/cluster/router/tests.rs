@@ -22,6 +22,7 @@ fn router() -> Router {
     router
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "it is an outcome of an attempt")]
 fn error(text: &'static str) -> Result<Reply, Failure> {
     Ok(Reply::Error(text.into()))
 }
@@ -45,8 +46,8 @@ fn commands_go_to_the_owner_of_their_key() {
     let router = router();
     assert_eq!(router.depart(&set()).target(), &address(2));
     assert_eq!(router.depart(&Call::read("PING")).target(), &address(1));
-    let routed = Call::read("PING").routed_by(b"foo");
-    assert_eq!(router.depart(&routed).target(), &address(2));
+    let elsewhere = Call::read("PING").routed_by(b"foo");
+    assert_eq!(router.depart(&elsewhere).target(), &address(2));
 }
 
 #[test]
