@@ -1,6 +1,7 @@
 //! `COMMAND ...`: the rows as clients read them.
 
 use super::categories::categories;
+use super::key_uses::{Uses, uses, uses_of};
 use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, is, text};
 use crate::command_table::{Handler, Named};
 use crate::session::Session;
@@ -202,7 +203,7 @@ fn describe(shard: &Shard, named: &Named, reply: &mut Encoder<'_>) {
         .iter()
         .for_each(|category| reply.simple(category));
     reply.array(0);
-    describe_keys(&columns, reply);
+    describe_keys(named.full_name, &columns, reply);
     reply.array(named.subcommands.len());
     for &number in &named.subcommands {
         describe(shard, &shard.commands.all()[number], reply);
@@ -213,12 +214,8 @@ fn of_columns(full_name: &str, columns: &Columns, container: bool) -> Vec<String
     categories(full_name, columns.group, columns.flags, container)
 }
 
-fn describe_keys(columns: &Columns, reply: &mut Encoder<'_>) {
-    let access: &[&str] = if columns.flags.contains(Flags::WRITE) {
-        &["RW", "access", "update"]
-    } else {
-        &["RO", "access"]
-    };
+fn describe_keys(name: &str, columns: &Columns, reply: &mut Encoder<'_>) {
+    let (access, _) = uses(name, columns.flags.contains(Flags::WRITE));
     let (begin, find): (i64, [(&str, i64); 3]) = match columns.keys {
         Keys::None => return reply.array(0),
         Keys::Range { first, last, step } => {
@@ -394,8 +391,11 @@ fn list(
     Ok(Outcome::Replied)
 }
 
-/// The keys of the command that stands behind `COMMAND GETKEYS`, and whether it writes.
-fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, bool), ErrorReply> {
+/// The uses of the first key and of the others.
+type Both = (Uses, Uses);
+
+/// The keys of the command that stands behind `COMMAND GETKEYS`, and how it uses the first one and the others.
+fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, Both), ErrorReply> {
     let inner = args.skip(2);
     // That there are no keys to find is said before how many arguments are wrong.
     let (handler, arity_fits) = match shard.commands.find(inner) {
@@ -423,13 +423,10 @@ fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, bool
             "ERR Invalid arguments specified for command",
         ));
     }
-    Ok((
-        positions
-            .into_iter()
-            .map(|position| inner.at(position))
-            .collect(),
-        columns.flags.contains(Flags::WRITE),
-    ))
+    let name = shard.commands.all()[found.index].full_name;
+    let uses = uses_of(name, columns.flags.contains(Flags::WRITE), inner);
+    let keys = positions.into_iter().map(|position| inner.at(position));
+    Ok((keys.collect(), uses))
 }
 
 fn get_keys(
@@ -451,15 +448,11 @@ fn get_keys_and_flags(
     args: Args<'_>,
     reply: &mut BytesMut,
 ) -> Answered {
-    let (keys, writes) = keys_of(shard, args)?;
-    let flags: &[&str] = if writes {
-        &["RW", "access", "update"]
-    } else {
-        &["RO", "access"]
-    };
+    let (keys, (first, others)) = keys_of(shard, args)?;
     let mut reply = Encoder::new(reply, session.client.version);
     reply.array(keys.len());
-    for key in keys {
+    for (index, key) in keys.into_iter().enumerate() {
+        let flags = if index == 0 { first } else { others };
         reply.array(2);
         reply.bulk(key);
         reply.set(flags.len());

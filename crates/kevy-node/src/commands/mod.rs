@@ -14,6 +14,7 @@ mod config;
 mod connection;
 pub mod document;
 mod info;
+mod key_uses;
 pub(crate) mod pubsub;
 mod server;
 mod transaction;

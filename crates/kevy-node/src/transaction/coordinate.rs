@@ -106,7 +106,6 @@ impl Shard {
             .into_iter()
             .map(|shard| Member::new(shard, Vec::new()))
             .collect();
-        session.watched.clear();
         self.begin(session, work, members);
     }
 
@@ -240,7 +239,7 @@ impl Shard {
         };
         let mut reply = BytesMut::new();
         let mut encoder = Encoder::new(&mut reply, transaction.caller.version);
-        let is_exec = matches!(transaction.work, Work::Exec(_));
+        let is_exec = matches!(&transaction.work, Work::Exec(exec) if !exec.is_single);
         match transaction.denial {
             Some(Denial::WatchHit) => encoder.null_array(),
             Some(Denial::NoMemory) if is_exec => {
@@ -345,6 +344,7 @@ impl Shard {
                     .unzip();
                 let meeting = Meeting {
                     transaction: id,
+                    keys: request.args(),
                     owners: &owners,
                     lent,
                     keep_locks: false,
@@ -370,11 +370,11 @@ impl Shard {
             self.meeting.is_empty(),
             "the meeting place is left as it was found"
         );
-        let watched = meeting.lent.iter().any(|lent| lent.watched);
+        let wants_changes = meeting.lent.iter().any(|lent| lent.wants_changes);
         let entries = meeting.lent.into_iter().flat_map(|lent| lent.entries);
         entries.flatten().for_each(|entry| self.meeting.put(entry));
-        // Only the owners know who watches what: they are told which keys were changed.
-        self.effects.want(watched);
+        // Only the owners know who waits for what: they are told which keys were changed.
+        self.effects.want(wants_changes);
         let mut reply = BytesMut::new();
         let mut context = Context {
             keyspace: &mut self.meeting,
@@ -387,9 +387,9 @@ impl Shard {
         }
         let shards: Vec<ShardId> = meeting.owners.iter().map(|(shard, _)| *shard).collect();
         let changed = self.changed_keys(&shards);
-        self.effects.want(!self.watches.is_empty());
+        self.renew_wish_for_changes();
         for ((shard, positions), changed) in meeting.owners.iter().zip(changed) {
-            let keys = positions.iter().map(|position| args.at(*position));
+            let keys = positions.iter().map(|position| meeting.keys.at(*position));
             let restored = Restored {
                 transaction: meeting.transaction,
                 entries: keys.filter_map(|key| self.meeting.take(key)).collect(),
