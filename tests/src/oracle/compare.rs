@@ -58,6 +58,17 @@ const ALLOWED: &[Allowed] = &[
         },
     },
     Allowed {
+        reason: "GEORADIUS with STORE and STOREDIST stores at the last one; kevy's COMMAND GETKEYS names only that",
+        applies: |args, _, _| {
+            let has = |name: &[u8]| args.iter().any(|word| word.eq_ignore_ascii_case(name));
+            let of_georadius = args.get(2).is_some_and(|name| {
+                let name = name.to_ascii_uppercase();
+                name.starts_with(b"GEORADIUS")
+            });
+            is(args, "COMMAND") && of_georadius && has(b"STORE") && has(b"STOREDIST")
+        },
+    },
+    Allowed {
         reason: "the text of an error is UTF-8: bytes of the client's that are not are replaced in it, \
                  and it does not end at a NUL as a C string does",
         applies: |args, redis, kevy| {

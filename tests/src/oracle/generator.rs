@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::args;
-use super::sentence::{Scene, sentence};
+use super::sentence::sentence;
 use super::syntax::{self, Syntax};
 use super::values::{in_some_case, spoiler, word};
 use super::words::key;
@@ -61,7 +61,6 @@ impl Grammar {
 pub struct Generator<'a> {
     rng: Rng,
     subject: Subject,
-    shards: u16,
     step: u64,
     data: Vec<&'a Syntax>,
     pubsub: Vec<&'a Syntax>,
@@ -102,8 +101,8 @@ const DATA: [&str; 10] = [
 ];
 
 impl<'a> Generator<'a> {
-    /// A generator that starts from `seed`, for a kevy of `shards` shards.
-    pub fn new(grammar: &'a Grammar, seed: u64, shards: u16) -> Self {
+    /// A generator that starts from `seed`.
+    pub fn new(grammar: &'a Grammar, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let subject = match rng.u8(..8) {
             0 => Subject::PubSub,
@@ -113,7 +112,6 @@ impl<'a> Generator<'a> {
         let mut generator = Self {
             rng,
             subject,
-            shards,
             step: 0,
             data: grammar.of(&DATA),
             pubsub: grammar.of(&["pubsub"]),
@@ -220,11 +218,7 @@ impl<'a> Generator<'a> {
     }
 
     fn sentence_of(&mut self, row: &Syntax) -> Args {
-        let scene = Scene {
-            step: self.step,
-            shards: self.shards,
-        };
-        sentence(&mut self.rng, row, scene)
+        sentence(&mut self.rng, row, self.step)
     }
 
     fn pick(&mut self) -> fn(&mut Rng) -> Args {
@@ -278,7 +272,7 @@ mod tests {
     #[test]
     fn a_seed_decides_the_sequence_and_every_command_comes_up() {
         let grammar = Grammar::read(&mut Redis::start().connect());
-        let of = |seed| Generator::new(&grammar, seed, 1).sequence(200);
+        let of = |seed| Generator::new(&grammar, seed).sequence(200);
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
         let names: BTreeSet<_> = (0..400)

@@ -398,16 +398,13 @@ type Both = (Uses, Uses);
 fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, Both), ErrorReply> {
     let inner = args.skip(2);
     // That there are no keys to find is said before how many arguments are wrong.
-    let (handler, arity_fits) = match shard.commands.find(inner) {
-        Ok(found) => (Some(found.handler), true),
-        Err(ErrorReply::WrongArity(name)) => {
-            let named = named(shard, name.as_bytes());
-            (named.map(|named| named.handler), false)
-        }
+    let (described, arity_fits) = match shard.commands.find(inner) {
+        Ok(found) => (shard.commands.all().get(found.index), true),
+        Err(ErrorReply::WrongArity(name)) => (named(shard, name.as_bytes()), false),
         Err(_) => (None, false),
     };
-    let handler = handler.ok_or(ErrorReply::text("ERR Invalid command specified"))?;
-    let columns = Columns::of(handler);
+    let described = described.ok_or(ErrorReply::text("ERR Invalid command specified"))?;
+    let columns = Columns::of(described.handler);
     if columns.keys == Keys::None {
         return Err(ErrorReply::text("ERR The command has no key arguments"));
     }
@@ -423,8 +420,8 @@ fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, Both
             "ERR Invalid arguments specified for command",
         ));
     }
-    let name = shard.commands.all()[found.index].full_name;
-    let uses = uses_of(name, columns.flags.contains(Flags::WRITE), inner);
+    let writes = columns.flags.contains(Flags::WRITE);
+    let uses = uses_of(described.full_name, writes, inner);
     let keys = positions.into_iter().map(|position| inner.at(position));
     Ok((keys.collect(), uses))
 }
