@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many expired keys are removed in one turn.
+/// How many expired keys are removed in one turn, for each step of `active-expire-effort`.
 pub const EXPIRED_PER_TURN: usize = 200;
 /// How long a shutdown waits for replies that are outstanding.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
@@ -576,9 +576,8 @@ impl Shard {
         if self.expiry_postponed {
             return;
         }
-        let more = self
-            .keyspace
-            .expire_due(self.now, EXPIRED_PER_TURN, &mut self.effects);
+        let most = EXPIRED_PER_TURN * self.settings.memory.active_expire_effort as usize;
+        let more = self.keyspace.expire_due(self.now, most, &mut self.effects);
         if more {
             self.next_cron = self.now.monotonic;
         }
