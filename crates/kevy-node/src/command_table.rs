@@ -138,7 +138,9 @@ impl CommandTable {
         {
             return Ok(found);
         }
-        let index = self.position(name).ok_or_else(|| unknown_command(args))?;
+        let index = self
+            .position(name)
+            .ok_or_else(|| ErrorReply::unknown_command(args))?;
         let index = self.subcommand(index, args)?;
         let found = Found {
             handler: self.all[index].handler,
@@ -170,10 +172,7 @@ impl CommandTable {
             .iter()
             .find(matches)
             .copied()
-            .ok_or_else(|| ErrorReply::UnknownSubcommand {
-                given: quoted(given, 128),
-                container: container.full_name.to_uppercase(),
-            })
+            .ok_or_else(|| ErrorReply::unknown_subcommand(given, container.full_name))
     }
 }
 
@@ -202,25 +201,4 @@ fn lower_case<'a>(name: &[u8], lower: &'a mut [u8; LONGEST_NAME]) -> Option<&'a 
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
     std::str::from_utf8(lower).ok()
-}
-
-/// Redis quotes at most 128 bytes of what it was given.
-fn quoted(bytes: &[u8], limit: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).into_owned()
-}
-
-fn unknown_command(args: Args<'_>) -> ErrorReply {
-    let mut text = format!("'{}', with args beginning with: ", quoted(args.at(0), 128));
-    let mut quoted_bytes = 0;
-    for arg in args.skip(1).iter() {
-        if quoted_bytes >= 128 {
-            break;
-        }
-        let shown = quoted(arg, 128 - quoted_bytes);
-        quoted_bytes += shown.len() + 3;
-        text.push('\'');
-        text.push_str(&shown);
-        text.push_str("' ");
-    }
-    ErrorReply::UnknownCommand(text)
 }

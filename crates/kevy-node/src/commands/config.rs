@@ -87,10 +87,7 @@ fn get(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut Byt
 
 fn set(shard: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
     let arguments: Vec<&[u8]> = args.skip(2).iter().collect();
-    let change = shard
-        .settings
-        .config_set(&arguments)
-        .map_err(|text| ErrorReply::Other(text.into()))?;
+    let change = shard.settings.config_set(&arguments)?;
     Ok(Outcome::Ask(
         Query::Configure(Box::new(change.settings)),
         Finish::ok(),
