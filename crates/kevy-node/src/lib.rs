@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod changes;
 pub mod command_table;
 pub mod commands;
 pub mod drive;
@@ -16,6 +17,7 @@ mod execute;
 mod hop;
 pub mod host;
 pub mod lock_table;
+pub mod log;
 mod memory;
 pub mod message;
 pub mod query;

@@ -204,8 +204,8 @@ pub struct Held {
 pub struct Lent {
     /// For each key its entry, if there is one.
     pub entries: Vec<Option<Detached>>,
-    /// Whether somebody watches keys there: then it must be told which were changed.
-    pub watched: bool,
+    /// Whether somebody there waits for changes of keys: then it must be told which were changed.
+    pub wants_changes: bool,
 }
 
 /// Entries on their way back.
@@ -215,7 +215,7 @@ pub struct Restored {
     pub transaction: TransactionId,
     /// The entries, as the coordinator left them.
     pub entries: Vec<Detached>,
-    /// Keys that it changed, if somebody watches keys there.
+    /// Keys that it changed, if somebody there waits for changes.
     pub changed: RequestBuffer,
     /// Whether the transaction goes on and keeps its locks.
     pub keep_locks: bool,

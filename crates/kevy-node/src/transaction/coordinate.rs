@@ -370,11 +370,11 @@ impl Shard {
             self.meeting.is_empty(),
             "the meeting place is left as it was found"
         );
-        let watched = meeting.lent.iter().any(|lent| lent.watched);
+        let wants_changes = meeting.lent.iter().any(|lent| lent.wants_changes);
         let entries = meeting.lent.into_iter().flat_map(|lent| lent.entries);
         entries.flatten().for_each(|entry| self.meeting.put(entry));
-        // Only the owners know who watches what: they are told which keys were changed.
-        self.effects.want(watched);
+        // Only the owners know who waits for what: they are told which keys were changed.
+        self.effects.want(wants_changes);
         let mut reply = BytesMut::new();
         let mut context = Context {
             keyspace: &mut self.meeting,
@@ -387,7 +387,7 @@ impl Shard {
         }
         let shards: Vec<ShardId> = meeting.owners.iter().map(|(shard, _)| *shard).collect();
         let changed = self.changed_keys(&shards);
-        self.effects.want(!self.watches.is_empty());
+        self.renew_wish_for_changes();
         for ((shard, positions), changed) in meeting.owners.iter().zip(changed) {
             let keys = positions.iter().map(|position| args.at(*position));
             let restored = Restored {

@@ -166,7 +166,7 @@ impl Shard {
     fn take_out(&mut self, keys: Args<'_>) -> Lent {
         Lent {
             entries: keys.iter().map(|key| self.keyspace.take(key)).collect(),
-            watched: !self.watches.is_empty(),
+            wants_changes: self.wants_changes(),
         }
     }
 
@@ -203,7 +203,7 @@ impl Shard {
         for entry in restored.entries {
             self.keyspace.put(entry);
         }
-        self.notice_changed_keys(restored.changed.args());
+        self.note_changed_keys(restored.changed.args());
         if !restored.keep_locks {
             self.release(restored.transaction);
         }
