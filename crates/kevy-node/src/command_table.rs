@@ -1,6 +1,7 @@
 //! Finds the row of a command by its name.
 
 use crate::commands::{self, NodeCommand};
+use crate::stopwatch::is_cheap;
 use hashbrown::HashMap;
 use kevy_engine::Command;
 use kevy_proto::command::Row;
@@ -69,6 +70,8 @@ pub struct Named {
     pub handler: Handler,
     /// Numbers of its subcommands in the table.
     pub subcommands: Vec<usize>,
+    /// Whether its duration, with few arguments, is not worth a reading of the clock.
+    pub(crate) is_cheap: bool,
 }
 
 impl Default for CommandTable {
@@ -102,6 +105,7 @@ impl CommandTable {
             full_name: row.name,
             handler: handler(row),
             subcommands: Vec::new(),
+            is_cheap: is_cheap(handler(row)),
         });
         for subcommand in row.subcommands {
             let number = self.all.len();
@@ -111,6 +115,7 @@ impl CommandTable {
                 full_name,
                 handler: handler(subcommand),
                 subcommands: Vec::new(),
+                is_cheap: is_cheap(handler(subcommand)),
             });
             self.all[index].subcommands.push(number);
         }
@@ -125,6 +130,11 @@ impl CommandTable {
     pub fn position(&self, name: &[u8]) -> Option<usize> {
         let mut lower = [0; LONGEST_NAME];
         self.by_name.get(lower_case(name, &mut lower)?).copied()
+    }
+
+    /// The number of the command of this full name (`config|get`).
+    pub fn position_of_full_name(&self, name: &str) -> Option<usize> {
+        self.all.iter().position(|named| named.full_name == name)
     }
 
     /// Finds the command that `args` name and checks its arity.
