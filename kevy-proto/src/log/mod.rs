@@ -20,6 +20,7 @@
 
 mod entry;
 mod frame;
+mod frames;
 mod segment;
 
 pub use entry::{
@@ -28,6 +29,7 @@ pub use entry::{
 pub use frame::{
     FRAME_HEADER_BYTES, Frame, FrameFault, Verdict, decode_frame, encode_frame, judge_fault,
 };
+pub use frames::{Frames, SegmentEnd};
 pub use segment::{SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader};
 
 /// The checksum of everything kevy writes: CRC-32C (Castagnoli), as iSCSI and ext4 use it.
