@@ -348,7 +348,7 @@ fn find(args: Args<'_>) -> Result<&'static Command, ErrorReply> {
     let mut rows = kevy_engine::commands::families().flatten();
     let command = rows
         .find(|row| args.at(0).eq_ignore_ascii_case(row.name.as_bytes()))
-        .ok_or_else(|| ErrorReply::UnknownCommand(text(args.at(0))))?;
+        .ok_or_else(|| ErrorReply::UnknownCommand(args.at(0).to_vec()))?;
     let Some(given) = args.get(1).filter(|_| !command.subcommands.is_empty()) else {
         return accepted(command, command.name.to_owned(), args);
     };
@@ -357,7 +357,7 @@ fn find(args: Args<'_>) -> Result<&'static Command, ErrorReply> {
         .iter()
         .find(|row| given.eq_ignore_ascii_case(row.name.as_bytes()))
         .ok_or_else(|| ErrorReply::UnknownSubcommand {
-            given: text(given),
+            given: given.to_vec(),
             container: command.name.to_uppercase(),
         })?;
     accepted(
@@ -377,8 +377,4 @@ fn accepted(
     } else {
         Err(ErrorReply::WrongArity(name))
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -6,6 +6,7 @@ use crate::commands::pubsub::{is_allowed_to_subscribers, refused_to_subscribers}
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
+use crate::stats::Failure;
 use bytes::BytesMut;
 use kevy_engine::commands::stream_blocks;
 use kevy_engine::keyspace::ExpiryMode;
@@ -25,18 +26,24 @@ impl Shard {
     pub(crate) fn execute_input(&mut self, session: &mut Session, input: &[u8]) -> usize {
         let mut decoder = std::mem::take(&mut session.decoder);
         let mut position = 0;
+        self.start_stopwatch();
         while session.state == State::Open && position < input.len() {
             let rest = &input[position..];
             match decoder.decode(rest) {
                 Ok(Decoded::Request { consumed }) => {
-                    self.execute(session, decoder.args(rest));
+                    let args = decoder.args(rest);
+                    self.execute(session, args);
                     position += consumed;
+                    if self.stopwatch.is_due() || position == input.len() {
+                        self.settle_request(session, args);
+                    }
                 }
                 Ok(Decoded::Nothing { consumed }) => position += consumed,
                 Ok(Decoded::Incomplete) => break,
                 Err(error) => self.protocol_error(session, error),
             }
         }
+        self.settle_stopwatch();
         session.decoder = decoder;
         position
     }
@@ -65,10 +72,16 @@ impl Shard {
         match self.commands.find(args) {
             Ok(found) if session.is_restricted() && !is_allowed_to_subscribers(found) => {
                 let name = self.commands.all()[found.index].full_name;
-                self.refuse(session, &refused_to_subscribers(name));
+                self.refuse(session, Some(found.index), &refused_to_subscribers(name));
             }
             Ok(found) => self.execute_found(session, found, args),
-            Err(error) => self.refuse(session, &error),
+            Err(error) => {
+                let mut index = None;
+                if let ErrorReply::WrongArity(name) = &error {
+                    index = self.commands.position_of_full_name(name);
+                }
+                self.refuse(session, index, &error);
+            }
         }
     }
 
@@ -78,9 +91,13 @@ impl Shard {
         }
         self.stats.count_call(found.index);
         session.client.last_command = self.commands.all()[found.index].full_name;
+        self.measure(found.index, args.len());
         match found.handler {
             Handler::Engine(command) => self.execute_on_keys(session, command, args),
             Handler::Node(command) => self.execute_on_node(session, command.run, args),
+        }
+        if session.is_blocked() {
+            self.measure_waiting(found, session, args);
         }
     }
 
@@ -147,10 +164,13 @@ impl Shard {
             && command.flags.contains(Flags::DENYOOM)
             && !self.make_room()
         {
-            self.stats.error_replies += 1;
-            return Encoder::new(out, version).error(&ErrorReply::OutOfMemory);
+            let (index, error) = (self.stopwatch.current, ErrorReply::OutOfMemory);
+            self.stats
+                .count_command_error(index, Failure::Rejected, &error);
+            return Encoder::new(out, version).error(&error);
         }
         self.run_command(command, args, version, out);
+        self.stopwatch.note_run();
     }
 
     /// Runs a command on our own keys; its reply is appended to `out`.
@@ -174,8 +194,10 @@ impl Shard {
             effects: &mut self.effects,
             now: self.now,
         };
-        if context.run(command, args).is_err() {
-            self.stats.error_replies += 1;
+        if let Err(error) = context.run(command, args) {
+            let index = self.stopwatch.current;
+            self.stats
+                .count_command_error(index, Failure::Failed, &error);
         }
         if beside_others {
             self.keyspace.set_expiry_mode(ExpiryMode::Remove);
@@ -190,7 +212,8 @@ impl Shard {
         args: Args<'_>,
     ) {
         let mut reply = BytesMut::new();
-        match run(self, session, args, &mut reply) {
+        let outcome = run(self, session, args, &mut reply);
+        match outcome {
             Ok(Outcome::Replied) => Self::finish_reply(session, reply),
             Ok(Outcome::Silent) => session.replies.push(BytesMut::new()),
             Ok(Outcome::Ask(query, finish)) => {
@@ -199,14 +222,19 @@ impl Shard {
             Ok(Outcome::Later) => {}
             Err(error) => {
                 reply.clear();
+                let index = self.stopwatch.current;
+                self.stats.count_failure(index, Failure::Failed);
                 self.reply_error(session, &error);
             }
+        }
+        if !session.is_blocked() {
+            self.stopwatch.note_run();
         }
     }
 
     /// Adds an error as the reply of the session's next request.
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &ErrorReply) {
-        self.stats.error_replies += 1;
+        self.stats.count_error(error);
         let mut reply = BytesMut::new();
         Encoder::new(&mut reply, session.client.version).error(error);
         Self::finish_reply(session, reply);

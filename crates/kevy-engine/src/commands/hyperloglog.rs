@@ -4,7 +4,6 @@ use super::expiry::is;
 use crate::hyperloglog::{self, Corrupted, Encoding, Observation, REGISTERS};
 use crate::keyspace::{self, Expiry, ExpiryMode, KeyAccess};
 use crate::{Command, Context};
-use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -259,10 +258,8 @@ fn pfdebug(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         }
         cx.reply.integer(i64::from(encoding == Encoding::Sparse));
     } else {
-        let mut text = String::from("ERR Unknown PFDEBUG subcommand '");
-        text.push_str(&String::from_utf8_lossy(subcommand));
-        text.push('\'');
-        return Err(ErrorReply::Other(Cow::Owned(text)));
+        let before = "ERR Unknown PFDEBUG subcommand '";
+        return Err(ErrorReply::quoting(before, subcommand, "'"));
     }
     Ok(())
 }
