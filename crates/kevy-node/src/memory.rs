@@ -12,7 +12,11 @@ const EVICTIONS_PER_COMMAND: usize = 1000;
 impl Shard {
     /// Takes what concerns keys from settings that have just come into force.
     pub(crate) fn apply_memory_settings(&mut self) {
-        self.memory_limit_bytes = self.settings.server.maxmemory / u64::from(self.shards());
+        self.memory_limit_bytes = self
+            .settings
+            .server
+            .maxmemory
+            .div_ceil(u64::from(self.shards()));
         self.eviction_policy = policy(&self.settings);
         self.keyspace
             .set_access_tracking(self.eviction_policy.tracking());

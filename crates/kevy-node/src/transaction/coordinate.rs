@@ -106,7 +106,6 @@ impl Shard {
             .into_iter()
             .map(|shard| Member::new(shard, Vec::new()))
             .collect();
-        session.watched.clear();
         self.begin(session, work, members);
     }
 
@@ -240,7 +239,7 @@ impl Shard {
         };
         let mut reply = BytesMut::new();
         let mut encoder = Encoder::new(&mut reply, transaction.caller.version);
-        let is_exec = matches!(transaction.work, Work::Exec(_));
+        let is_exec = matches!(&transaction.work, Work::Exec(exec) if !exec.is_single);
         match transaction.denial {
             Some(Denial::WatchHit) => encoder.null_array(),
             Some(Denial::NoMemory) if is_exec => {
@@ -345,6 +344,7 @@ impl Shard {
                     .unzip();
                 let meeting = Meeting {
                     transaction: id,
+                    keys: request.args(),
                     owners: &owners,
                     lent,
                     keep_locks: false,
@@ -389,7 +389,7 @@ impl Shard {
         let changed = self.changed_keys(&shards);
         self.renew_wish_for_changes();
         for ((shard, positions), changed) in meeting.owners.iter().zip(changed) {
-            let keys = positions.iter().map(|position| args.at(*position));
+            let keys = positions.iter().map(|position| meeting.keys.at(*position));
             let restored = Restored {
                 transaction: meeting.transaction,
                 entries: keys.filter_map(|key| self.meeting.take(key)).collect(),
