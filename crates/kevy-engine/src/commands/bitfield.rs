@@ -5,7 +5,7 @@ mod field;
 use super::bitmap::bit_offset;
 use super::string::is_raw;
 use crate::keyspace::StringMut;
-use crate::{Command, Context, number};
+use crate::{Command, Context, EventClasses, number};
 use alloc::vec::Vec;
 use field::{Field, Overflow};
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
@@ -76,6 +76,7 @@ fn bitfield(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         changed |= apply(step, &mut string, &mut ctx.reply);
     }
     drop(string);
+    ctx.keyspace.note_event(EventClasses::STRING, "setbit", key);
     if changed {
         let effect: Vec<&[u8]> = args.iter().collect();
         ctx.effects.emit(&effect);

@@ -4,7 +4,7 @@ mod bits;
 
 use super::string::{clamped_range, is_backwards, is_raw};
 use crate::keyspace::{Encoding, Expiry};
-use crate::{Command, Context, number};
+use crate::{Command, Context, EventClasses, number};
 use alloc::vec::Vec;
 use bits::Operation;
 use core::ops::Range;
@@ -121,11 +121,12 @@ fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
             ));
         }
     };
-    let access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
+    let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     let bytes = access.string()?.unwrap_or_default();
     let (old, length) = (bit_at(bytes, offset), bytes.len());
     ctx.reply.integer(i64::from(old));
     if old == bit && offset / 8 < length && is_raw(&access) {
+        access.note_event(EventClasses::STRING, "setbit");
         return Ok(());
     }
     let end = offset / 8 + 1;
@@ -136,6 +137,7 @@ fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     *byte = if bit { *byte | mask } else { *byte & !mask };
     drop(string);
     ctx.effects.emit(&[b"SETBIT", key, args.at(2), args.at(3)]);
+    ctx.keyspace.note_event(EventClasses::STRING, "setbit", key);
     Ok(())
 }
 
@@ -266,10 +268,12 @@ fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8]) {
     if value.is_empty() {
         if access.remove() {
             ctx.effects.emit(&[b"DEL", key]);
+            access.note_event(EventClasses::GENERIC, "del");
         }
         return;
     }
     access.set_encoded(value, Encoding::Raw, Expiry::Never);
+    access.note_event(EventClasses::STRING, "set");
     if Encoding::of_string(value) == Encoding::Raw {
         ctx.effects.emit(&[b"SET", key, value]);
     } else {

@@ -3,7 +3,7 @@
 use super::is_option;
 use crate::keyspace::{Expiry, ExpiryMode};
 use crate::number::integer;
-use crate::{Command, Context, payload};
+use crate::{Command, Context, EventClasses, payload};
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 use kevy_proto::time::UnixMillis;
@@ -67,6 +67,7 @@ fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         let mut access = cx.keyspace.lookup_for_write(key, cx.now, cx.effects);
         access.set_string(&value, deadline.map_or(Expiry::Never, Expiry::At));
         access.set_access(options.idle_seconds, options.frequency);
+        access.note_event(EventClasses::GENERIC, "restore");
         emit_effects(cx, key, &value, deadline);
     }
     cx.reply.ok();
@@ -76,6 +77,7 @@ fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
 fn remove(cx: &mut Context<'_>, key: &[u8]) {
     if cx.keyspace.remove(key, cx.now, cx.effects) {
         cx.effects.emit(&[b"DEL", key]);
+        cx.keyspace.note_event(EventClasses::GENERIC, "del", key);
     }
 }
 

@@ -32,9 +32,11 @@ pub use growable::StringMut;
 pub use key_access::KeyAccess;
 pub use walk::{Cursor, Partition, ScanStep};
 
-use crate::Effects;
+use crate::events::Events;
 use crate::segmented::{Keyed, Place, SegmentedTable};
 use crate::value::EncodingLimits;
+use crate::{Effects, Event, EventClasses};
+use alloc::vec::Vec;
 use expiry::Deadlines;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::rng::Rng;
@@ -80,6 +82,7 @@ pub struct Keyspace {
     /// The sum of the entries' [`Entry::memory_bytes`].
     used_bytes: usize,
     encoding_limits: EncodingLimits,
+    events: Events,
 }
 
 impl Keyspace {
@@ -107,6 +110,7 @@ impl Keyspace {
                 hash_seed: seed,
                 ..EncodingLimits::default()
             },
+            events: Events::default(),
         }
     }
 
@@ -265,6 +269,45 @@ impl Keyspace {
         self.touching = touching;
     }
 
+    /// Chooses which events are noted from now on.
+    pub fn want_events(&mut self, classes: EventClasses) {
+        self.events.want(classes);
+    }
+
+    /// Notes that something happened to `key`, if events of its class are wanted.
+    #[inline]
+    pub fn note_event(&mut self, class: EventClasses, name: &'static str, key: &[u8]) {
+        self.events.note(class, name, key);
+    }
+
+    /// Notes what a command did that stores its result in `key`: it is there now, or not, and was there before, or not.
+    pub(crate) fn note_stored(
+        &mut self,
+        (class, name): (EventClasses, &'static str),
+        key: &[u8],
+        (before, now): (bool, bool),
+    ) {
+        if now && !before {
+            self.note_event(EventClasses::NEW, "new", key);
+        }
+        if now {
+            self.note_event(class, name, key);
+        } else if before {
+            self.note_event(EventClasses::GENERIC, "del", key);
+        }
+    }
+
+    /// Whether there are events to take.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Takes the events noted, in order.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.events.take()
+    }
+
     /// The generator of random choices of the keyspace.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
@@ -276,7 +319,10 @@ impl Keyspace {
         let place = self.visible(key, now, effects);
         match place {
             Some(_) => self.stats.hits += 1,
-            None => self.stats.misses += 1,
+            None => {
+                self.stats.misses += 1;
+                self.events.note(EventClasses::MISS, "keymiss", key);
+            }
         }
         place
     }

@@ -3,7 +3,7 @@
 use super::expiry_option::TimeUnit;
 use super::{emit_set, is_past};
 use crate::keyspace::{Expiry, ExpiryMode, KeyAccess};
-use crate::{Command, Context, Effects};
+use crate::{Command, Context, Effects, EventClasses};
 use kevy_proto::command::{Flags, Join, Keys, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 use kevy_proto::time::Now;
@@ -124,6 +124,7 @@ fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8]) {
     ctx.keyspace
         .set_string(key, value, Expiry::Never, ctx.now, ctx.effects);
     ctx.effects.emit(&[b"SET", key, value]);
+    ctx.keyspace.note_event(EventClasses::STRING, "set", key);
 }
 
 /// When `SET` sets.
@@ -222,10 +223,15 @@ fn store_until(
     {
         if access.remove() {
             effects.emit(&[b"DEL", key]);
+            access.note_event(EventClasses::GENERIC, "del");
         }
         return;
     }
     access.set_string(value, expiry);
+    access.note_event(EventClasses::STRING, "set");
+    if matches!(expiry, Expiry::At(_)) {
+        access.note_event(EventClasses::GENERIC, "expire");
+    }
     emit_set(effects, key, value, access.expiry());
 }
 
@@ -235,6 +241,7 @@ fn setnx(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let absent = !access.exists();
     if absent {
         access.set_string(value, Expiry::Never);
+        access.note_event(EventClasses::STRING, "set");
         ctx.effects.emit(&[b"SET", key, value]);
     }
     ctx.reply.integer(i64::from(absent));
@@ -260,6 +267,9 @@ fn set_until(
     ctx.keyspace
         .set_string(key, value, Expiry::At(deadline), ctx.now, ctx.effects);
     emit_set(ctx.effects, key, value, Some(deadline));
+    ctx.keyspace.note_event(EventClasses::STRING, "set", key);
+    ctx.keyspace
+        .note_event(EventClasses::GENERIC, "expire", key);
     ctx.reply.ok();
     Ok(())
 }
@@ -269,6 +279,7 @@ fn getset(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     ctx.reply.bulk_or_null(access.string()?);
     access.set_string(value, Expiry::Never);
+    access.note_event(EventClasses::STRING, "set");
     ctx.effects.emit(&[b"SET", key, value]);
     Ok(())
 }
