@@ -6,6 +6,7 @@
 use crate::message::{Batch, Message};
 use crate::session::{ReplyMode, Session};
 use crate::shard::{SPARE_BATCHES, Shard};
+use crate::tracking::Asker;
 use crate::transaction::Origin;
 use kevy_engine::Command;
 use kevy_proto::ids::ShardId;
@@ -28,7 +29,7 @@ impl Shard {
             Some(batch) => batch,
             None => self.spare_batches.pop().unwrap_or_default(),
         };
-        batch.push(sequence, command, args);
+        batch.push(sequence, command, args, session.tracks_reads());
         let full = batch.bytes.len() >= BATCH_BYTES;
         self.batches[shard.index()] = Some(batch);
         if full {
@@ -74,12 +75,17 @@ impl Shard {
         for index in 0..batch.requests.len() {
             let request = batch.requests[index];
             let args = batch.args(&request);
+            let asker = Asker {
+                connection: batch.connection,
+                tracks: request.tracks,
+            };
             if !self.locks.is_empty() {
-                let origin = Origin::of_batch(from, &batch, request.sequence);
+                let origin = Origin::of_batch(from, &batch, &request);
                 if self.wait_behind_locks(origin, request.command, args) {
                     continue;
                 }
             }
+            self.asker = asker;
             let mark = replies.len();
             self.run_single(request.command, args, batch.version, &mut replies);
             batch.lengths.push((request.sequence, replies.len() - mark));

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod announcements;
 mod changes;
 pub mod command_table;
 pub mod commands;
@@ -19,6 +20,9 @@ pub mod host;
 pub mod lock_table;
 mod memory;
 pub mod message;
+mod monitor;
+mod notifications;
+pub mod pause;
 pub mod query;
 pub mod reply_order;
 pub mod route;
@@ -27,5 +31,6 @@ pub mod settings;
 pub mod shard;
 pub mod stats;
 pub mod subscriptions;
+pub mod tracking;
 mod transaction;
 mod watch;

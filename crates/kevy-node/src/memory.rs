@@ -24,8 +24,13 @@ impl Shard {
         if self.memory_limit_bytes == 0 {
             return true;
         }
+        if self.pausing.is_on() {
+            return true;
+        }
+        let asker = std::mem::take(&mut self.asker);
         let roomy = self.evict_to_limit();
         self.settle_effects();
+        self.asker = asker;
         roomy
     }
 

@@ -150,7 +150,7 @@ impl Shard {
     fn is_there(&mut self, key: &[u8]) -> bool {
         self.keyspace.set_expiry_mode(ExpiryMode::Hide);
         let expiry = self.keyspace.expiry_of(key, self.now, &mut self.effects);
-        self.keyspace.set_expiry_mode(ExpiryMode::Remove);
+        self.keyspace.set_expiry_mode(self.expiry_mode());
         expiry.is_some()
     }
 

@@ -12,8 +12,10 @@ mod command;
 mod config;
 mod connection;
 mod info;
+pub(crate) mod monitor;
 pub(crate) mod pubsub;
 mod server;
+mod tracking;
 mod transaction;
 
 use crate::query::{Finish, Query};
@@ -54,6 +56,7 @@ pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
         cluster::COMMANDS,
         command::COMMANDS,
         config::COMMANDS,
+        monitor::COMMANDS,
         pubsub::COMMANDS,
         server::COMMANDS,
         transaction::COMMANDS,

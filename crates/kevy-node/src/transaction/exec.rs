@@ -20,6 +20,7 @@ use crate::query::{Answer, Finish};
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session};
 use crate::shard::Shard;
+use crate::tracking::Asker;
 use bytes::BytesMut;
 use kevy_engine::Command;
 use kevy_proto::command::{Flags, Placement};
@@ -154,7 +155,9 @@ impl Shard {
         }
         Encoder::new(reply, version).array(commands.len());
         self.keyspace.set_touching(!session.client.no_touch);
+        self.asker = session.asker();
         for queued in commands {
+            self.show(&session.peer.address, queued.found, queued.request.args());
             if let Handler::Engine(command) = queued.found.handler {
                 self.run_command(command, queued.request.args(), version, reply);
             }
@@ -197,6 +200,7 @@ impl Shard {
         request: RequestBuffer,
     ) {
         let version = transaction.caller.version;
+        let asker = transaction.caller.asker;
         let (map, here) = (self.map, self.id);
         let Work::Exec(exec) = &mut transaction.work else {
             return;
@@ -208,6 +212,7 @@ impl Shard {
                 commands,
                 version,
                 now,
+                asker,
             }))
         };
         let args = request.args();
@@ -228,7 +233,11 @@ impl Shard {
         for (shard, positions) in &owners {
             let message = if together {
                 let keys = positions.iter().map(|position| args.at(*position));
-                Message::Lend(id, Box::new(RequestBuffer::from_slices(keys)))
+                let reader = Asker {
+                    tracks: asker.tracks && command.flags.contains(Flags::READONLY),
+                    ..asker
+                };
+                Message::Lend(id, reader, Box::new(RequestBuffer::from_slices(keys)))
             } else {
                 held(vec![(command, part_of(command.keys, args, positions))])
             };
@@ -333,6 +342,7 @@ impl Shard {
                 let lent = answers.filter_map(|(_, answer)| answer.lent()).collect();
                 let own = std::mem::replace(&mut self.now, exec.now);
                 let place = super::state::Meeting {
+                    asker: caller.asker,
                     transaction: id,
                     owners: &owners,
                     lent,
