@@ -5,7 +5,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use kevy_node::settings::kind::Kind;
-use kevy_node::settings::{ConfigFile, DIRECTIVES, Directive, Fault, Inputs, Origin, Settings};
+use kevy_node::settings::{ConfigFile, Directive, Fault, Inputs, Origin, Settings, directives};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -157,9 +157,7 @@ struct DirectiveFlags(Vec<(&'static str, String)>);
 
 impl Args for DirectiveFlags {
     fn augment_args(command: Command) -> Command {
-        let args = DIRECTIVES
-            .iter()
-            .filter_map(|row| row.flag.map(|flag| argument(row, flag)));
+        let args = directives().filter_map(|row| row.flag.map(|flag| argument(row, flag)));
         command.args(args)
     }
 
@@ -178,7 +176,7 @@ impl FromArgMatches for DirectiveFlags {
                 .collect();
             Some((flag, values.join(" ")))
         };
-        Ok(Self(DIRECTIVES.iter().filter_map(given).collect()))
+        Ok(Self(directives().filter_map(given).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -111,7 +111,11 @@ impl Shard {
                 }
             }
         }
-        self.show(&session.peer.address, found, args);
+        // An `EXEC` under way is shown when it is over, behind its commands.
+        let is_under_way = session.is_blocked() && args.at(0).eq_ignore_ascii_case(b"exec");
+        if self.has_monitors() && !is_under_way {
+            self.show(&session.peer.address, found, args);
+        }
     }
 
     fn execute_on_keys(

@@ -111,13 +111,7 @@ pub struct Hopped {
 
 impl Batch {
     /// Adds a request.
-    pub fn push(
-        &mut self,
-        sequence: u64,
-        command: &'static Command,
-        args: Args<'_>,
-        tracks: bool,
-    ) {
+    pub fn push(&mut self, sequence: u64, command: &'static Command, args: Args<'_>, tracks: bool) {
         let first = self.spans.len();
         for arg in args.iter() {
             self.spans.push(Span {

@@ -16,7 +16,7 @@ use kevy_proto::ids::ShardId;
 use kevy_proto::resp::Args;
 use kevy_proto::time::Now;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
+use std::fmt::Write as _;
 
 /// The most bytes that may wait for a monitor, unless `client-output-buffer-limit` says less of normal clients.
 pub(crate) const MONITOR_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
@@ -28,14 +28,6 @@ pub(crate) struct Monitors {
     own: BTreeSet<Slot>,
     /// How many monitors each shard has, if any.
     by_shard: BTreeMap<ShardId, usize>,
-}
-
-impl Monitors {
-    /// Whether nobody looks.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.by_shard.is_empty()
-    }
 }
 
 /// Commands that are never shown: they may tell secrets, or tell the monitor about itself.
@@ -79,12 +71,22 @@ impl Shard {
         }
     }
 
-    /// Shows a command that was executed for the client at `address`.
+    /// Whether somebody looks, on whatever shard.
     #[inline]
+    pub(crate) fn has_monitors(&self) -> bool {
+        !self.monitors.by_shard.is_empty()
+    }
+
+    /// Shows a command that was executed for the client at `address`.
     pub(crate) fn show(&mut self, address: &str, found: Found, args: Args<'_>) {
-        if !self.monitors.is_empty() && !is_hidden(found) {
-            write_line(&mut self.announcements.lines, self.now, address, args);
+        if self.has_monitors() && !is_hidden(found) {
+            self.show_line(address, args);
         }
+    }
+
+    /// As [`Shard::show`], whatever the command.
+    pub(crate) fn show_line(&mut self, address: &str, args: Args<'_>) {
+        write_line(&mut self.announcements.lines, self.now, address, args);
     }
 
     /// Sends lines to the shards that have monitors.
@@ -103,8 +105,13 @@ impl Shard {
                 && session.state != State::Draining
             {
                 session.replies.push_out_of_band(lines);
+                let held = session.replies.len_bytes() as u64;
                 self.announce_output(slot);
-                self.close_above_hard_limit(slot);
+                if held > MONITOR_OUTPUT_BYTES {
+                    self.close_slow(slot);
+                } else {
+                    self.close_above_hard_limit(slot);
+                }
             }
         }
     }
@@ -113,7 +120,7 @@ impl Shard {
 /// `+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"`
 fn write_line(out: &mut BytesMut, now: Now, address: &str, args: Args<'_>) {
     let (seconds, micros) = unix_micros(now);
-    let _ = write!(out.writer(), "+{seconds}.{micros:06} [0 {address}]");
+    let _ = write!(out, "+{seconds}.{micros:06} [0 {address}]");
     for (index, arg) in args.iter().enumerate() {
         let secret = index > 0 && args.at(0).eq_ignore_ascii_case(b"auth");
         out.put_slice(b" ");
@@ -146,7 +153,7 @@ fn write_quoted(out: &mut BytesMut, arg: &[u8]) {
             0x08 => out.put_slice(b"\\b"),
             b' '..=b'~' => out.put_u8(byte),
             _ => {
-                let _ = write!(out.writer(), "\\x{byte:02x}");
+                let _ = write!(out, "\\x{byte:02x}");
             }
         }
     }

@@ -14,7 +14,7 @@ use kevy_proto::ids::ShardId;
 
 /// The classes that the settings want.
 fn wanted(settings: &Settings) -> EventClasses {
-    settings.server.notify_keyspace_events
+    settings.monitoring.notify_keyspace_events
 }
 
 impl Shard {

@@ -6,10 +6,10 @@
 //! The other files of this crate add to it: `execute` (requests of a session), `hop` (requests of other shards),
 //! `transaction` (both sides of a transaction over several shards), `commands` (what a session or the control plane answers).
 
+use crate::announcements::Announcements;
 use crate::command_table::CommandTable;
 use crate::host::{Peer, Slot};
 use crate::lock_table::{LockTable, Ticket};
-use crate::announcements::Announcements;
 use crate::message::{Batch, Message};
 use crate::monitor::Monitors;
 use crate::pause::Pausing;
@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many expired keys are removed in one turn.
+/// How many expired keys are removed in one turn, for each step of `active-expire-effort`.
 pub const EXPIRED_PER_TURN: usize = 200;
 /// How long a shutdown waits for replies that are outstanding.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
@@ -612,9 +612,8 @@ impl Shard {
             return;
         }
         self.asker = Asker::default();
-        let more = self
-            .keyspace
-            .expire_due(self.now, EXPIRED_PER_TURN, &mut self.effects);
+        let most = EXPIRED_PER_TURN * self.settings.memory.active_expire_effort as usize;
+        let more = self.keyspace.expire_due(self.now, most, &mut self.effects);
         if more {
             self.next_cron = self.now.monotonic;
         }

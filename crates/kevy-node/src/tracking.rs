@@ -231,7 +231,10 @@ impl Shard {
         let shards = self.shards();
         let mut by_shard: BTreeMap<ShardId, Vec<ConnectionId>> = BTreeMap::new();
         for reader in readers {
-            by_shard.entry(reader.shard(shards)).or_default().push(reader);
+            by_shard
+                .entry(reader.shard(shards))
+                .or_default()
+                .push(reader);
         }
         for (shard, readers) in by_shard {
             let key = key.clone();

@@ -30,7 +30,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Row {
         name: "pfcount",
         arity: -2,
-        flags: Flags::READONLY,
+        flags: Flags::READONLY.with(Flags::MAY_REPLICATE),
         keys: ALL_KEYS,
         placement: Placement::Together,
         group: "hyperloglog",

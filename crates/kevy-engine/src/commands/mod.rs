@@ -25,7 +25,6 @@ mod stream;
 mod string;
 
 pub use stream::{StreamWait, stream_blocks, stream_wait};
-pub use string::LONGEST_STRING_BYTES;
 
 use crate::Command;
 use kevy_proto::resp::Args;

@@ -42,6 +42,9 @@ use kevy_proto::resp::ErrorReply;
 use kevy_proto::rng::Rng;
 use kevy_proto::time::{Now, UnixMillis};
 
+/// The longest string that a command may make unless it is set otherwise, in bytes: Redis's default `proto-max-bulk-len`.
+pub const LONGEST_STRING_BYTES: usize = 512 * 1024 * 1024;
+
 /// Counters of a keyspace since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceStats {
@@ -83,6 +86,8 @@ pub struct Keyspace {
     used_bytes: usize,
     encoding_limits: EncodingLimits,
     events: Events,
+    longest_string_bytes: usize,
+    eviction_samples: u32,
 }
 
 impl Keyspace {
@@ -111,6 +116,8 @@ impl Keyspace {
                 ..EncodingLimits::default()
             },
             events: Events::default(),
+            longest_string_bytes: LONGEST_STRING_BYTES,
+            eviction_samples: eviction::DEFAULT_SAMPLES,
         }
     }
 
@@ -306,6 +313,21 @@ impl Keyspace {
     /// Takes the events noted, in order.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.events.take()
+    }
+
+    /// The longest string that a command may make, in bytes.
+    pub fn longest_string_bytes(&self) -> usize {
+        self.longest_string_bytes
+    }
+
+    /// Changes how long a string a command may make, in bytes (`proto-max-bulk-len`).
+    pub fn set_longest_string(&mut self, bytes: usize) {
+        self.longest_string_bytes = bytes;
+    }
+
+    /// Changes how many keys are compared to find the one to evict (`maxmemory-samples`).
+    pub fn set_eviction_samples(&mut self, samples: u32) {
+        self.eviction_samples = samples;
     }
 
     /// The generator of random choices of the keyspace.

@@ -74,8 +74,11 @@ pub(super) fn pause(
     let timeout_ms = parse_i64(args.at(2)).ok_or(ErrorReply::text(
         "ERR timeout is not an integer or out of range",
     ))?;
-    let timeout_ms = u64::try_from(timeout_ms)
-        .map_err(|_| ErrorReply::text("ERR timeout is negative"))?;
+    let timeout_ms =
+        u64::try_from(timeout_ms).map_err(|_| ErrorReply::text("ERR timeout is negative"))?;
+    if timeout_ms > (i64::MAX - shard.now.unix.0) as u64 {
+        return Err(ErrorReply::text("ERR timeout is out of range"));
+    }
     let until = shard.now.monotonic + Duration::from_millis(timeout_ms);
     Ok(Outcome::Ask(Query::Pause(mode, until), Finish::ok()))
 }

@@ -1,6 +1,6 @@
 //! `CLIENT TRACKING`, `CLIENT CACHING` and what tells about them.
 
-use super::{Answered, Outcome, integer, is, ok, text};
+use super::{Answered, Outcome, integer, is, ok};
 use crate::message::Message;
 use crate::query::{Answer, Finish, Query};
 use crate::session::Session;
@@ -35,7 +35,11 @@ pub(super) fn tracking(
         return ok(session, reply);
     }
     let connection = session.id;
-    let prefixes = if listens { options.listened() } else { Vec::new() };
+    let prefixes = if listens {
+        options.listened()
+    } else {
+        Vec::new()
+    };
     let query = Query::Track {
         connection,
         prefixes,
@@ -263,8 +267,9 @@ pub(super) fn caching(
     };
     let (mode, needed, word, name) = wanted;
     if mode != needed {
-        let error =
-            format!("ERR CLIENT CACHING {word} is only valid when tracking is enabled in {name} mode.");
+        let error = format!(
+            "ERR CLIENT CACHING {word} is only valid when tracking is enabled in {name} mode."
+        );
         return Err(ErrorReply::Other(error.into()));
     }
     tracking.caching = true;
@@ -284,9 +289,10 @@ pub(super) fn get_redirection(
 
 /// Who is told in place of a client, as a number: 0 for nobody, -1 if it does not track.
 pub(super) fn redirection(session: &Session) -> i64 {
-    session.tracking.as_ref().map_or(-1, |tracking| {
-        tracking.redirect.map_or(0, |to| to.0 as i64)
-    })
+    session
+        .tracking
+        .as_ref()
+        .map_or(-1, |tracking| tracking.redirect.map_or(0, |to| to.0 as i64))
 }
 
 /// `CLIENT TRACKINGINFO`.

@@ -45,11 +45,7 @@ impl Shard {
         }
     }
 
-    fn tell_changed(
-        &mut self,
-        connection: ConnectionId,
-        keys: Vec<(Bytes, Option<ConnectionId>)>,
-    ) {
+    fn tell_changed(&mut self, connection: ConnectionId, keys: Vec<(Bytes, Option<ConnectionId>)>) {
         let no_loop = self
             .session_of(connection)
             .and_then(|session| session.tracking.as_ref())

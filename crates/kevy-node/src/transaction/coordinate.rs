@@ -261,6 +261,7 @@ impl Shard {
             }
         }
         self.forget_watches(&transaction);
+        self.show_exec(&transaction);
         self.conclude(transaction.caller, reply);
     }
 
@@ -365,7 +366,10 @@ impl Shard {
                 let reply = self.run_together(meeting, command, request.args(), caller.version);
                 self.conclude(caller, reply);
             }
-            Work::Exec(_) => self.advance_exec(id, transaction),
+            Work::Exec(_) => {
+                self.show_commands(&transaction);
+                self.advance_exec(id, transaction);
+            }
             Work::Asking(_) => debug_assert!(false, "questions take no locks"),
         }
     }

@@ -74,6 +74,9 @@ pub(super) enum StepAnswer {
     Told(Answer),
 }
 
+const NO_MONITOR: ErrorReply =
+    ErrorReply::text("ERR MONITOR isn't allowed for DENY BLOCKING client");
+
 impl Exec {
     /// The claim on `shard`, and whether watches are to be looked at there.
     pub(super) fn claim(&self, shard: ShardId) -> (Claim, bool) {
@@ -164,6 +167,37 @@ impl Shard {
         }
         self.keyspace.set_touching(true);
         Ok(Outcome::Replied)
+    }
+
+    /// Shows monitors the commands that are going to run.
+    pub(super) fn show_commands(&mut self, transaction: &Transaction) {
+        let Work::Exec(exec) = &transaction.work else {
+            return;
+        };
+        if let Some(address) = self.address_of(transaction) {
+            for queued in &exec.commands {
+                self.show(&address, queued.found, queued.request.args());
+            }
+        }
+    }
+
+    /// Shows monitors that an `EXEC` is over.
+    pub(super) fn show_exec(&mut self, transaction: &Transaction) {
+        if matches!(transaction.work, Work::Exec(_))
+            && let Some(address) = self.address_of(transaction)
+        {
+            let request = RequestBuffer::from_slices([&b"EXEC"[..]]);
+            self.show_line(&address, request.args());
+        }
+    }
+
+    /// Where the caller came from, if monitors are to be told and it is still there.
+    fn address_of(&mut self, transaction: &Transaction) -> Option<String> {
+        if !self.has_monitors() {
+            return None;
+        }
+        let session = self.session_of(transaction.caller.connection)?;
+        Some(session.peer.address.clone())
     }
 
     /// All locks are held, or a step is over: goes on as far as nobody has to be waited for.
@@ -277,7 +311,11 @@ impl Shard {
             return;
         };
         let mut reply = BytesMut::new();
-        let answered = run(self, &mut session, args, &mut reply);
+        let answered = if args.at(0).eq_ignore_ascii_case(b"monitor") {
+            Err(NO_MONITOR)
+        } else {
+            run(self, &mut session, args, &mut reply)
+        };
         transaction.caller.version = session.client.version;
         exec.muted = session.client.reply_mode == ReplyMode::Off;
         self.put_session(session);
@@ -364,6 +402,7 @@ impl Shard {
     fn end_exec(&mut self, id: TransactionId, mut transaction: Transaction) {
         self.let_go(id, &mut transaction);
         self.forget_watches(&transaction);
+        self.show_exec(&transaction);
         if let Work::Exec(exec) = transaction.work {
             self.conclude(transaction.caller, exec.reply);
         }
