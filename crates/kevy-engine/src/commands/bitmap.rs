@@ -124,12 +124,11 @@ fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
             ));
         }
     };
-    let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
+    let access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     let bytes = access.string()?.unwrap_or_default();
     let (old, length) = (bit_at(bytes, offset), bytes.len());
     ctx.reply.integer(i64::from(old));
     if old == bit && offset / 8 < length && is_raw(&access) {
-        access.note_event(EventClasses::STRING, "setbit");
         return Ok(());
     }
     let end = offset / 8 + 1;
@@ -140,7 +139,10 @@ fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     *byte = if bit { *byte | mask } else { *byte & !mask };
     drop(string);
     ctx.effects.emit(&[b"SETBIT", key, args.at(2), args.at(3)]);
-    ctx.keyspace.note_event(EventClasses::STRING, "setbit", key);
+    // What only changes how the string is held is none.
+    if old != bit || end > length {
+        ctx.keyspace.note_event(EventClasses::STRING, "setbit", key);
+    }
     Ok(())
 }
 

@@ -156,7 +156,7 @@ impl Keyspace {
     }
 
     /// Whether a reader may see `key`, removing it if its time has come; neither counts nor notes it.
-    pub(crate) fn is_alive(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> bool {
+    pub fn is_alive(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> bool {
         self.visible(key, now, effects).is_some()
     }
 

@@ -151,6 +151,14 @@ impl<'a> KeyAccess<'a> {
         self.keyspace.note_event(class, name, self.key);
     }
 
+    /// Notes that the key was asked for, if it is not there.
+    #[inline]
+    pub(crate) fn note_miss(&mut self) {
+        if self.place.is_none() {
+            self.keyspace.note_miss(self.key);
+        }
+    }
+
     /// Removes the key; says whether it was there.
     pub fn remove(&mut self) -> bool {
         let removed = self

@@ -135,6 +135,13 @@ impl Keyspace {
         self.table.get(place)
     }
 
+    /// Looks at a key for its administration (`OBJECT`): as [`Keyspace::peek`], but that a key is not there is no event.
+    pub fn inspect(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<&Entry> {
+        let place = self.visible(key, now, effects);
+        self.count(place.is_some());
+        self.table.get(place?)
+    }
+
     /// Reads a string like [`Keyspace::lookup`].
     ///
     /// # Errors
@@ -339,14 +346,26 @@ impl Keyspace {
     #[inline]
     fn counted(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<Place> {
         let place = self.visible(key, now, effects);
-        match place {
-            Some(_) => self.stats.hits += 1,
-            None => {
-                self.stats.misses += 1;
-                self.events.note(EventClasses::MISS, "keymiss", key);
-            }
+        self.count(place.is_some());
+        if place.is_none() {
+            self.note_miss(key);
         }
         place
+    }
+
+    #[inline]
+    fn count(&mut self, is_there: bool) {
+        if is_there {
+            self.stats.hits += 1;
+        } else {
+            self.stats.misses += 1;
+        }
+    }
+
+    /// Notes that a key was asked for that is not there.
+    #[inline]
+    pub(crate) fn note_miss(&mut self, key: &[u8]) {
+        self.events.note(EventClasses::MISS, "keymiss", key);
     }
 
     /// Finds a key that a reader may see, removing it if its time has come and this keyspace removes.

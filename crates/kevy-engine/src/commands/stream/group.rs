@@ -152,7 +152,12 @@ impl Options {
 fn create(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let options = Options::parse(args, true)?;
     let (key, name) = (args.at(2), args.at(3));
-    let stream = cx.keyspace.collection::<Stream>(key, cx.now, cx.effects)?;
+    let is_there = cx.keyspace.is_alive(key, cx.now, cx.effects);
+    let stream = if is_there {
+        cx.keyspace.collection::<Stream>(key, cx.now, cx.effects)?
+    } else {
+        None
+    };
     if stream.is_none() && !options.mkstream {
         return Err(NO_KEY);
     }
@@ -322,6 +327,9 @@ fn xack(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         acknowledged.unwrap_or(Ok(Vec::new()))
     };
     let acknowledged = cx.keyspace.edit(key, cx.now, cx.effects, acknowledge)?;
+    if acknowledged.is_none() {
+        cx.keyspace.note_miss(key);
+    }
     let acknowledged = acknowledged.transpose()?.unwrap_or_default();
     if !acknowledged.is_empty() {
         let texts: Vec<IdText> = acknowledged.iter().map(|id| id.text()).collect();

@@ -125,6 +125,7 @@ fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let key = args.at(1);
     let mode = ctx.keyspace.expiry_mode();
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
+    access.note_miss();
     let Some(value) = access.string()? else {
         ctx.reply.null();
         return Ok(());
@@ -180,6 +181,7 @@ fn parse_getex(args: Args<'_>) -> Result<GetexOption<'_>, ErrorReply> {
 fn getdel(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let key = args.at(1);
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
+    access.note_miss();
     let value = access.string()?;
     ctx.reply.bulk_or_null(value);
     if access.remove() {

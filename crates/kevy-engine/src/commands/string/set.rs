@@ -160,6 +160,7 @@ fn set_with_options(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorRe
     let (key, mode) = (args.at(1), ctx.keyspace.expiry_mode());
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     if options.get {
+        access.note_miss();
         ctx.reply.bulk_or_null(access.string()?);
     }
     let met = match options.condition {
@@ -221,10 +222,13 @@ fn store_until(
     if let Expiry::At(deadline) = expiry
         && is_past(deadline, now, mode)
     {
+        // Set, and expired at once.
+        access.note_event(EventClasses::STRING, "set");
+        access.note_event(EventClasses::GENERIC, "expire");
         if access.remove() {
             effects.emit(&[b"DEL", key]);
-            access.note_event(EventClasses::GENERIC, "del");
         }
+        access.note_event(EventClasses::EXPIRED, "expired");
         return;
     }
     access.set_string(value, expiry);
@@ -277,6 +281,7 @@ fn set_until(
 fn getset(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let (key, value) = (args.at(1), args.at(2));
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
+    access.note_miss();
     ctx.reply.bulk_or_null(access.string()?);
     access.set_string(value, Expiry::Never);
     access.note_event(EventClasses::STRING, "set");
@@ -294,7 +299,7 @@ fn mset(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
 fn msetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     check_pairs(args, "msetnx")?;
     let mut keys = args.skip(1).iter().step_by(2);
-    let absent = !keys.any(|key| ctx.keyspace.peek(key, ctx.now, ctx.effects).is_some());
+    let absent = !keys.any(|key| ctx.keyspace.is_alive(key, ctx.now, ctx.effects));
     if absent {
         store_pairs(ctx, args);
     }
