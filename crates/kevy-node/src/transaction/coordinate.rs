@@ -141,8 +141,9 @@ impl Shard {
         self.next_transaction += 1;
         self.unanswered += 1;
         let mut asker = session.asker();
-        asker.tracks &= Transaction::reads(&work);
-        if asker.tracks {
+        let reads = Transaction::reads(&work);
+        asker.tracks &= reads;
+        if reads {
             session.begin_reading();
         }
         let caller = Caller {
