@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use kevy_engine::commands::stream_blocks;
 use kevy_engine::keyspace::ExpiryMode;
 use kevy_engine::{Command, Context};
-use kevy_proto::command::Flags;
+use kevy_proto::command::{Flags, Placement};
 use kevy_proto::ids::ShardId;
 use kevy_proto::resp::{
     Args, Decoded, Encoder, ErrorReply, ProtocolError, RespVersion, is_cross_protocol,
@@ -135,6 +135,9 @@ impl Shard {
                 self.reply_error(session, &ErrorReply::Moved { slot, address });
             }
             Route::Owners(owners) => self.begin_on_owners(session, command, args, owners),
+            Route::Everywhere if command.placement == Placement::Together => {
+                self.begin_with_gathering(session, command, args);
+            }
             Route::Everywhere => self.begin_everywhere(session, command, args),
         }
     }

@@ -18,6 +18,7 @@ mod execute;
 mod hop;
 pub mod host;
 pub mod lock_table;
+pub mod log;
 mod memory;
 pub mod message;
 mod monitor;

@@ -19,7 +19,11 @@ fn evictions_per_command(tenacity: u32) -> usize {
 impl Shard {
     /// Takes what concerns keys from settings that have just come into force.
     pub(crate) fn apply_memory_settings(&mut self) {
-        self.memory_limit_bytes = self.settings.server.maxmemory / u64::from(self.shards());
+        self.memory_limit_bytes = self
+            .settings
+            .server
+            .maxmemory
+            .div_ceil(u64::from(self.shards()));
         self.eviction_policy = policy(&self.settings);
         let limits = self.settings.encoding.limits;
         for keyspace in [&mut self.keyspace, &mut self.meeting] {

@@ -31,6 +31,16 @@ pub struct Asker {
     pub tracks: bool,
 }
 
+impl Asker {
+    /// The same for `command`: only what reads alone is remembered.
+    pub(crate) fn reading(self, command: &Command) -> Self {
+        Self {
+            tracks: self.tracks && command.flags.contains(Flags::READONLY),
+            ..self
+        }
+    }
+}
+
 /// Keys that clients have to forget.
 #[derive(Clone, Debug)]
 pub enum Invalidation {

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod connections;
+mod dump;
 mod protocol;
 mod starting;
 

@@ -24,6 +24,7 @@ pub mod sorted_set;
 mod stream;
 mod string;
 
+pub use sort::{sort_follows_patterns, sort_reach};
 pub use stream::{StreamWait, stream_blocks, stream_wait};
 
 use crate::Command;

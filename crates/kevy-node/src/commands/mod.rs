@@ -5,13 +5,16 @@
     reason = "all commands have one signature, whether they can fail or not"
 )]
 
+mod categories;
 mod client;
 mod client_line;
 mod cluster;
 mod command;
 mod config;
 mod connection;
+pub mod document;
 mod info;
+mod key_uses;
 pub(crate) mod monitor;
 pub(crate) mod pubsub;
 mod server;

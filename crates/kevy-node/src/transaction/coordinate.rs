@@ -107,7 +107,6 @@ impl Shard {
             .into_iter()
             .map(|shard| Member::new(shard, Vec::new()))
             .collect();
-        session.watched.clear();
         self.begin(session, work, members);
     }
 
@@ -249,7 +248,7 @@ impl Shard {
         };
         let mut reply = BytesMut::new();
         let mut encoder = Encoder::new(&mut reply, transaction.caller.version);
-        let is_exec = matches!(transaction.work, Work::Exec(_));
+        let is_exec = matches!(&transaction.work, Work::Exec(exec) if !exec.is_single);
         match transaction.denial {
             Some(Denial::WatchHit) => encoder.null_array(),
             Some(Denial::NoMemory) if is_exec => {
@@ -359,6 +358,7 @@ impl Shard {
                 let meeting = Meeting {
                     asker: transaction.caller.asker,
                     transaction: id,
+                    keys: request.args(),
                     owners: &owners,
                     lent,
                     keep_locks: false,
@@ -414,7 +414,7 @@ impl Shard {
         self.renew_wish_for_changes();
         let news = changed.into_iter().zip(events);
         for ((shard, positions), (changed, events)) in meeting.owners.iter().zip(news) {
-            let keys = positions.iter().map(|position| args.at(*position));
+            let keys = positions.iter().map(|position| meeting.keys.at(*position));
             let restored = Restored {
                 transaction: meeting.transaction,
                 entries: keys.filter_map(|key| self.meeting.take(key)).collect(),

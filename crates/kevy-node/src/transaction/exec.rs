@@ -20,7 +20,6 @@ use crate::query::{Answer, Finish};
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session};
 use crate::shard::Shard;
-use crate::tracking::Asker;
 use bytes::BytesMut;
 use kevy_engine::Command;
 use kevy_proto::command::{Flags, Placement};
@@ -47,22 +46,26 @@ pub(super) struct Exec {
     /// `CLIENT REPLY OFF` was one of the commands.
     muted: bool,
     /// The moment of the whole `EXEC`.
-    now: Now,
+    pub(super) now: Now,
+    /// No `EXEC`: one command that needs steps.
+    pub(super) is_single: bool,
 }
 
 /// Positions of keys, by their owners.
-type Owners = Vec<(ShardId, Vec<usize>)>;
+pub(super) type Owners = Vec<(ShardId, Vec<usize>)>;
 
 /// What is under way.
 #[derive(Debug)]
-enum Step {
+pub(super) enum Step {
     Idle,
     /// Commands on one shard.
     One,
     /// A command in parts.
     Parts(&'static Command, RequestBuffer, Owners),
-    /// A command whose entries are on their way here.
-    Together(&'static Command, RequestBuffer, Owners),
+    /// A command whose entries are on their way here, of these keys.
+    Together(&'static Command, RequestBuffer, RequestBuffer, Owners),
+    /// A command of which only what it starts from is on its way here.
+    Gathering(&'static Command, RequestBuffer),
     /// A question to all shards.
     Asking(Finish),
 }
@@ -78,6 +81,36 @@ const NO_MONITOR: ErrorReply =
     ErrorReply::text("ERR MONITOR isn't allowed for DENY BLOCKING client");
 
 impl Exec {
+    /// A command by itself that needs steps; its reply is its own.
+    pub(super) fn single(
+        queued: Queued,
+        needs: BTreeMap<ShardId, Needs>,
+        grows: bool,
+        now: Now,
+    ) -> Self {
+        Self::new(VecDeque::from([queued]), needs, grows, now)
+    }
+
+    fn new(
+        commands: VecDeque<Queued>,
+        needs: BTreeMap<ShardId, Needs>,
+        grows: bool,
+        now: Now,
+    ) -> Self {
+        Self {
+            commands,
+            needs,
+            grows,
+            step: Step::Idle,
+            answers: BTreeMap::new(),
+            expected: 0,
+            reply: BytesMut::new(),
+            muted: false,
+            now,
+            is_single: true,
+        }
+    }
+
     /// The claim on `shard`, and whether watches are to be looked at there.
     pub(super) fn claim(&self, shard: ShardId) -> (Claim, bool) {
         self.needs
@@ -123,16 +156,11 @@ impl Shard {
         let mut array = BytesMut::new();
         Encoder::new(&mut array, session.client.version).array(commands.len());
         let exec = Exec {
-            commands: commands.into(),
-            needs,
-            grows,
-            step: Step::Idle,
-            answers: BTreeMap::new(),
-            expected: 0,
             reply: array,
-            muted: false,
-            now: self.now,
+            is_single: false,
+            ..Exec::new(commands.into(), needs, grows, self.now)
         };
+        session.watched.clear();
         self.begin_on_members(session, Work::Exec(Box::new(exec)), members);
         Ok(Outcome::Later)
     }
@@ -174,7 +202,9 @@ impl Shard {
         let Work::Exec(exec) = &transaction.work else {
             return;
         };
-        if let Some(address) = self.address_of(transaction) {
+        if !exec.is_single
+            && let Some(address) = self.address_of(transaction)
+        {
             for queued in &exec.commands {
                 self.show(&address, queued.found, queued.request.args());
             }
@@ -183,7 +213,8 @@ impl Shard {
 
     /// Shows monitors that an `EXEC` is over.
     pub(super) fn show_exec(&mut self, transaction: &Transaction) {
-        if matches!(transaction.work, Work::Exec(_))
+        if let Work::Exec(exec) = &transaction.work
+            && !exec.is_single
             && let Some(address) = self.address_of(transaction)
         {
             let request = RequestBuffer::from_slices([&b"EXEC"[..]]);
@@ -258,6 +289,10 @@ impl Shard {
                 return self.send(shard, held(run));
             }
             Route::Owners(owners) => owners,
+            Route::Everywhere if command.placement == Placement::Together => {
+                let reader = asker.reading(command);
+                return self.begin_gathering(id, exec, (command, request), reader);
+            }
             Route::Everywhere => (0..map.shards())
                 .map(|index| (ShardId(index), Vec::new()))
                 .collect(),
@@ -267,11 +302,11 @@ impl Shard {
         for (shard, positions) in &owners {
             let message = if together {
                 let keys = positions.iter().map(|position| args.at(*position));
-                let reader = Asker {
-                    tracks: asker.tracks && command.flags.contains(Flags::READONLY),
-                    ..asker
-                };
-                Message::Lend(id, reader, Box::new(RequestBuffer::from_slices(keys)))
+                Message::Lend(
+                    id,
+                    asker.reading(command),
+                    Box::new(RequestBuffer::from_slices(keys)),
+                )
             } else {
                 held(vec![(command, part_of(command.keys, args, positions))])
             };
@@ -279,7 +314,8 @@ impl Shard {
         }
         let count = owners.len();
         let step = if together {
-            Step::Together(command, request, owners)
+            let keys = request.clone();
+            Step::Together(command, request, keys, owners)
         } else {
             Step::Parts(command, request, owners)
         };
@@ -352,7 +388,11 @@ impl Shard {
             }
         }
         self.end_step(id, &mut transaction);
-        self.advance_exec(id, transaction);
+        if matches!(&transaction.work, Work::Exec(exec) if exec.expected > 0) {
+            self.transactions.insert(id.sequence, transaction);
+        } else {
+            self.advance_exec(id, transaction);
+        }
     }
 
     fn end_step(&mut self, id: TransactionId, transaction: &mut Transaction) {
@@ -376,12 +416,17 @@ impl Shard {
                 let (args, rng) = (request.args(), &mut self.rng);
                 join(command, args, &parts, rng, caller.version, &mut reply);
             }
-            Step::Together(command, request, owners) => {
+            Step::Gathering(command, request) => {
+                let lent = answers.filter_map(|(_, answer)| answer.lent()).collect();
+                return self.gather(id, exec, command, request, lent);
+            }
+            Step::Together(command, request, keys, owners) => {
                 let lent = answers.filter_map(|(_, answer)| answer.lent()).collect();
                 let own = std::mem::replace(&mut self.now, exec.now);
                 let place = super::state::Meeting {
                     asker: caller.asker,
                     transaction: id,
+                    keys: keys.args(),
                     owners: &owners,
                     lent,
                     keep_locks: true,
@@ -443,7 +488,7 @@ impl Exec {
         }
     }
 
-    fn expect(&mut self, step: Step, answers: usize) {
+    pub(super) fn expect(&mut self, step: Step, answers: usize) {
         self.step = step;
         self.expected = answers;
     }

@@ -74,7 +74,9 @@ pub(super) enum Phase {
 pub(super) struct Meeting<'a> {
     pub(super) asker: Asker,
     pub(super) transaction: TransactionId,
-    /// The positions of their keys among the arguments.
+    /// Their keys.
+    pub(super) keys: Args<'a>,
+    /// The positions of the owners' keys among them.
     pub(super) owners: &'a [(ShardId, Vec<usize>)],
     /// As the owners lent them.
     pub(super) lent: Vec<Lent>,
