@@ -56,11 +56,7 @@ const LACKING: &[(&[&str], &str)] = &[
         ],
         "no users",
     ),
-    (
-        &["migrate", "restore-asking"],
-        "slots do not move between processes",
-    ),
-    (&["move"], "one database"),
+    (&["migrate"], "slots do not move between processes"),
     (
         &[
             "module",
@@ -116,7 +112,6 @@ const LACKING: &[(&[&str], &str)] = &[
         &["bgrewriteaof", "bgsave", "lastsave", "save"],
         "no persistence yet",
     ),
-    (&["pfselftest"], "a test of Redis's own code"),
     (
         &[
             "blmove",
@@ -130,19 +125,7 @@ const LACKING: &[(&[&str], &str)] = &[
         ],
         "no blocking commands yet",
     ),
-    (
-        &["client|caching", "client|tracking", "client|trackinginfo"],
-        "no client tracking yet",
-    ),
-    (
-        &[
-            "client|pause",
-            "client|unblock",
-            "client|unpause",
-            "monitor",
-        ],
-        "not yet",
-    ),
+    (&["client|unblock"], "not yet"),
     (
         &[
             "latency",
