@@ -4,8 +4,11 @@
 mod cluster;
 mod connections;
 mod dump;
+mod monitor;
+mod notifications;
 mod protocol;
 mod starting;
+mod tracking;
 
 use kevy_tests::connection::Connection;
 
