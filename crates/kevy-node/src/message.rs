@@ -8,6 +8,7 @@
 
 use crate::host::Slot;
 use crate::query::{Answer, Query};
+use crate::slow_log::SlowRequest;
 use crate::subscriptions::Publication;
 use crate::tracking::{Asker, Invalidation};
 use bytes::{Bytes, BytesMut};
@@ -17,6 +18,7 @@ use kevy_proto::ids::{ConnectionId, TransactionId};
 use kevy_proto::resp::{Args, RequestBuffer, RespVersion, Span};
 use kevy_proto::time::Now;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A message between two shards.
 #[derive(Debug)]
@@ -53,6 +55,8 @@ pub enum Message {
     Ask(TransactionId, Query),
     /// The answer.
     Told(TransactionId, Box<Answer>),
+    /// A request took long: for the slow log.
+    Slow(Box<SlowRequest>),
     /// A connection watches nothing any more.
     Unwatch(ConnectionId),
     /// Deliver these messages about keys, in order.
@@ -94,6 +98,8 @@ pub struct Batch {
     pub replies: BytesMut,
     /// For each reply: which request it answers, and its length in bytes.
     pub lengths: Vec<(u64, usize)>,
+    /// Requests that belong into the slow log, by their places in `requests`, and how long they took.
+    pub slow: Vec<(usize, Duration)>,
 }
 
 /// One request of a batch.
@@ -103,6 +109,8 @@ pub struct Hopped {
     pub sequence: u64,
     /// What to run.
     pub command: &'static Command,
+    /// The command's number in the command table.
+    pub index: usize,
     /// Its first span, and how many it has.
     pub spans: (usize, usize),
     /// Whether the keys it reads are to be remembered.
@@ -111,7 +119,14 @@ pub struct Hopped {
 
 impl Batch {
     /// Adds a request.
-    pub fn push(&mut self, sequence: u64, command: &'static Command, args: Args<'_>, tracks: bool) {
+    pub fn push(
+        &mut self,
+        sequence: u64,
+        command: &'static Command,
+        index: usize,
+        args: Args<'_>,
+        tracks: bool,
+    ) {
         let first = self.spans.len();
         for arg in args.iter() {
             self.spans.push(Span {
@@ -123,6 +138,7 @@ impl Batch {
         self.requests.push(Hopped {
             sequence,
             command,
+            index,
             spans: (first, args.len()),
             tracks,
         });
@@ -148,6 +164,7 @@ impl Batch {
         self.spans.clear();
         self.replies.clear();
         self.lengths.clear();
+        self.slow.clear();
     }
 
     /// Largest buffer that an idle batch keeps.

@@ -143,11 +143,7 @@ impl ClientFilter {
             b"pubsub" => self.subscribed = Some(true),
             b"master" | b"replica" | b"slave" => self.none = true,
             _ => {
-                let error = format!(
-                    "ERR Unknown client type '{}'",
-                    String::from_utf8_lossy(name)
-                );
-                return Err(ErrorReply::Other(error.into()));
+                return Err(ErrorReply::quoting("ERR Unknown client type '", name, "'"));
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::tracking::client::Tracking;
 use crate::transaction::queue::Queue;
 use bytes::BytesMut;
 use kevy_proto::ids::{ConnectionId, TransactionId};
-use kevy_proto::resp::{Decoder, Limits, RespVersion};
+use kevy_proto::resp::{Decoder, Limits, RequestBuffer, RespVersion};
 use kevy_proto::time::{Instant, Now};
 use std::collections::BTreeSet;
 
@@ -26,6 +26,8 @@ pub struct Session {
     pub client: Client,
     /// Its replies.
     pub replies: ReplyOrder,
+    /// The request whose reply it waits for, to be measured.
+    pub(crate) waits: Option<Box<WaitingRequest>>,
     /// What it listens to.
     pub(crate) subscribed: Subscribed,
     /// A question to the shards that must wait for the replies before it.
@@ -81,6 +83,17 @@ pub struct Client {
     pub last_command: &'static str,
 }
 
+/// A request that waits for other shards.
+#[derive(Debug)]
+pub(crate) struct WaitingRequest {
+    /// Its command, by its number in the command table.
+    pub index: usize,
+    /// When it began.
+    pub began: Instant,
+    /// Its arguments, if it may come into the slow log.
+    pub request: Option<RequestBuffer>,
+}
+
 /// `CLIENT REPLY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyMode {
@@ -114,6 +127,7 @@ impl Session {
             peer,
             client: Client::new(now),
             replies: ReplyOrder::default(),
+            waits: None,
             subscribed: Subscribed::default(),
             held_question: None,
             decoder: Decoder::with_limits(limits),

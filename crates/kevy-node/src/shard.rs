@@ -8,14 +8,18 @@
 
 use crate::announcements::Announcements;
 use crate::command_table::CommandTable;
+use crate::histogram::Histograms;
 use crate::host::{Peer, Slot};
+use crate::latency::{Event, Latencies};
 use crate::lock_table::{LockTable, Ticket};
 use crate::message::{Batch, Message};
 use crate::monitor::Monitors;
 use crate::pause::Pausing;
 use crate::session::{Session, State};
 use crate::settings::{LogLevel, Settings};
+use crate::slow_log::SlowLog;
 use crate::stats::Stats;
+use crate::stopwatch::Stopwatch;
 use crate::subscriptions::Subscriptions;
 use crate::tracking::{Asker, TrackingTable};
 use crate::transaction::{Transaction, Waiting};
@@ -75,9 +79,22 @@ pub struct Process {
     pub executable: String,
     /// Path of the configuration file, empty without one.
     pub config_file: String,
+    /// Reads the monotonic clock at the very moment, to measure commands. Without it they all take no time: in simulation.
+    pub fine_clock: Option<fn() -> Instant>,
+    /// Stops the calling shard for a while (`DEBUG SLEEP`). Without it nobody sleeps.
+    pub sleep: Option<fn(Duration)>,
+    /// Replaces the configuration file by this text, whole or not at all (`CONFIG REWRITE`).
+    pub rewrite_config: Option<RewriteConfig>,
     /// Changes how much is logged (`CONFIG SET loglevel`).
     pub set_log_level: Option<fn(LogLevel)>,
 }
+
+/// Reads the configuration file, hands its text to the function and replaces it by what comes back, so that after
+/// a crash either the old or the new text is there.
+///
+/// Errors: what the function or the system says; the old text then still stands.
+pub type RewriteConfig =
+    fn(path: &str, edit: &dyn Fn(&str) -> Result<String, String>) -> std::io::Result<()>;
 
 /// One core's data plane.
 #[derive(Debug)]
@@ -93,6 +110,10 @@ pub struct Shard {
     pub(crate) effects: Effects,
     pub(crate) commands: CommandTable,
     pub(crate) stats: Stats,
+    pub(crate) stopwatch: Stopwatch,
+    pub(crate) histograms: Histograms,
+    pub(crate) latencies: Latencies,
+    pub(crate) slow_log: SlowLog,
     pub(crate) rng: Rng,
     /// This shard's share of `maxmemory`; 0: no limit.
     pub(crate) memory_limit_bytes: u64,
@@ -176,6 +197,10 @@ impl Shard {
             effects: Effects::off(),
             commands: CommandTable::new(),
             stats: Stats::new(config.now),
+            stopwatch: Stopwatch::default(),
+            histograms: Histograms::default(),
+            latencies: Latencies::default(),
+            slow_log: SlowLog::default(),
             rng: Rng::from_seed(config.seed ^ 0x6b65_7679),
             memory_limit_bytes: 0,
             eviction_policy: EvictionPolicy::NoEviction,
@@ -484,6 +509,7 @@ impl Shard {
             Message::Release(id) => self.release(id),
             Message::Ask(id, query) => self.answer(from, id, query),
             Message::Told(id, answer) => self.told(id, from, *answer),
+            Message::Slow(request) => self.keep_slow(*request),
             Message::Unwatch(connection) => self.unwatch(connection),
             Message::Notify(notifications) => self.deliver_all(&notifications),
             Message::Invalidate(invalidations) => self.take_invalidations(from, invalidations),
@@ -613,7 +639,10 @@ impl Shard {
         }
         self.asker = Asker::default();
         let most = EXPIRED_PER_TURN * self.settings.memory.active_expire_effort as usize;
+        let began = self.clock();
         let more = self.keyspace.expire_due(self.now, most, &mut self.effects);
+        let took = self.clock().saturating_since(began);
+        self.note_latency(Event::ExpireCycle, took);
         if more {
             self.next_cron = self.now.monotonic;
         }

@@ -81,7 +81,8 @@ Faults in the configuration are all reported at once, one line each, with the pl
 
 **Sizes** are bytes with an optional unit, as in redis.conf: `1k` is 1000 bytes, `1kb` 1024, likewise `m`, `mb`, `g`, `gb`, in either case.
 
-*Live* says whether `CONFIG SET` changes a setting while the server runs. `CONFIG REWRITE` does not exist: the file is yours.
+*Live* says whether `CONFIG SET` changes a setting while the server runs. `CONFIG REWRITE` writes
+what is in force into the file; comments and order stay.
 The names of `CONFIG GET` and `CONFIG SET` are Redis's where Redis has the setting.
 ";
 

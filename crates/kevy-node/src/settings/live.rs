@@ -2,6 +2,7 @@
 
 use super::Settings;
 use super::directive::{Directive, Live, directives};
+use kevy_proto::resp::ErrorReply;
 
 /// Settings of Redis that kevy has once and for all: clients ask for them, and these answers are true.
 pub const CONSTANTS: [Constant; 6] = [
@@ -94,11 +95,11 @@ impl Settings {
     /// What `CONFIG SET` with these arguments (name, value, name, value, ...) changes: all of it or, on an error, nothing.
     ///
     /// # Errors
-    /// The error reply's text, `ERR` included. It may repeat a name that the client sent, line breaks and all.
-    pub fn config_set(&self, arguments: &[&[u8]]) -> Result<Change, String> {
+    /// The error reply.
+    pub fn config_set(&self, arguments: &[&[u8]]) -> Result<Change, ErrorReply> {
         let (pairs, rest) = arguments.as_chunks::<2>();
         if !rest.is_empty() {
-            return Err("ERR syntax error".into());
+            return Err(ErrorReply::Syntax);
         }
         let targets = targets(pairs)?;
         let mut settings = self.clone();
@@ -121,7 +122,7 @@ enum Target {
 }
 
 /// What the pairs name. Names are judged before any value is, as in Redis.
-fn targets(pairs: &[[&[u8]; 2]]) -> Result<Vec<Target>, String> {
+fn targets(pairs: &[[&[u8]; 2]]) -> Result<Vec<Target>, ErrorReply> {
     let mut targets: Vec<Target> = Vec::new();
     for [name, _] in pairs {
         let target = settable(name)?;
@@ -137,10 +138,10 @@ fn targets(pairs: &[[&[u8]; 2]]) -> Result<Vec<Target>, String> {
     Ok(targets)
 }
 
-fn settable(name: &[u8]) -> Result<Target, String> {
+fn settable(name: &[u8]) -> Result<Target, ErrorReply> {
     let target = Target::by_name(name).ok_or_else(|| {
-        let name = String::from_utf8_lossy(name);
-        format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
+        let before = "ERR Unknown option or number of arguments for CONFIG SET - '";
+        ErrorReply::quoting(before, name, "'")
     })?;
     match target.live() {
         Live::Yes | Live::Fixed(_) => Ok(target),
@@ -193,15 +194,16 @@ impl Target {
     }
 }
 
-fn failed(name: &str, reason: &str) -> String {
-    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+fn failed(name: &str, reason: &str) -> ErrorReply {
+    let text = format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}");
+    ErrorReply::Other(text.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn set(arguments: &[&str]) -> Result<Change, String> {
+    fn set(arguments: &[&str]) -> Result<Change, ErrorReply> {
         let arguments: Vec<&[u8]> = arguments.iter().map(|a| a.as_bytes()).collect();
         Settings::default().config_set(&arguments)
     }
@@ -411,11 +413,11 @@ mod tests {
     #[test]
     fn unknown_names_and_odd_arguments_are_refused_before_any_value_is_read() {
         let unknown = "ERR Unknown option or number of arguments for CONFIG SET - 'FoO'";
-        assert_eq!(set(&["maxmemory", "abc", "FoO", "1"]), Err(unknown.into()));
         assert_eq!(
-            set(&["maxmemory", "1mb", "hz"]),
-            Err("ERR syntax error".into())
+            set(&["maxmemory", "abc", "FoO", "1"]),
+            Err(ErrorReply::Quoting(unknown.into()))
         );
+        assert_eq!(set(&["maxmemory", "1mb", "hz"]), Err(ErrorReply::Syntax));
     }
 
     #[test]

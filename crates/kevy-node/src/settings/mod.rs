@@ -9,6 +9,7 @@
 //! * [`kind`]: how the text of a value becomes a value, and back.
 //! * [`sources`]: from inputs to settings; `file` reads `kevy.toml`, `together` judges what binds several settings.
 //! * [`live`]: `CONFIG GET` and `CONFIG SET`.
+//! * [`rewrite`]: `CONFIG REWRITE`.
 //! * [`document`]: `docs/CONFIGURATION.md`, `kevy.toml.example` and the effective settings as TOML.
 //!
 //! ```
@@ -27,6 +28,7 @@ pub mod kind;
 pub mod live;
 pub mod monitoring;
 mod notification;
+pub mod rewrite;
 pub mod save_points;
 pub mod sources;
 mod together;

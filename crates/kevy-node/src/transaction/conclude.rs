@@ -115,6 +115,7 @@ impl Shard {
             return;
         };
         session.replies.complete(caller.reply_number, reply);
+        self.settle_waiting(&mut session);
         let held = session.end_reading();
         if session.state == State::Blocked {
             session.state = State::Open;

@@ -252,12 +252,13 @@ impl Shard {
         match transaction.denial {
             Some(Denial::WatchHit) => encoder.null_array(),
             Some(Denial::NoMemory) if is_exec => {
-                encoder.error(&aborted_because(&ErrorReply::OutOfMemory.to_string()));
-                self.stats.error_replies += 1;
+                let error = aborted_because(&ErrorReply::OutOfMemory.to_string());
+                encoder.error(&error);
+                self.stats.count_error(&error);
             }
             Some(Denial::NoMemory) | None => {
                 encoder.error(&ErrorReply::OutOfMemory);
-                self.stats.error_replies += 1;
+                self.stats.count_error(&ErrorReply::OutOfMemory);
             }
         }
         self.forget_watches(&transaction);
@@ -400,8 +401,8 @@ impl Shard {
             effects: &mut self.effects,
             now: self.now,
         };
-        if context.run(command, args).is_err() {
-            self.stats.error_replies += 1;
+        if let Err(error) = context.run(command, args) {
+            self.stats.count_error(&error);
         }
         let shards: Vec<ShardId> = meeting.owners.iter().map(|(shard, _)| *shard).collect();
         let changed = self.changed_keys(&shards);

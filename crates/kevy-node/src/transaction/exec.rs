@@ -186,13 +186,21 @@ impl Shard {
         }
         Encoder::new(reply, version).array(commands.len());
         self.keyspace.set_touching(!session.client.no_touch);
+        let began = self.stopwatch.current;
         self.asker = session.asker();
         for queued in commands {
             self.show(&session.peer.address, queued.found, queued.request.args());
             if let Handler::Engine(command) = queued.found.handler {
-                self.run_command(command, queued.request.args(), version, reply);
+                let args = queued.request.args();
+                self.measure(queued.found.index, args.len());
+                self.run_command(command, args, version, reply);
+                self.stopwatch.note_run();
+                if self.stopwatch.is_due() {
+                    self.settle_request(session, args);
+                }
             }
         }
+        self.measure(began, 0);
         self.keyspace.set_touching(true);
         Ok(Outcome::Replied)
     }
@@ -364,7 +372,7 @@ impl Shard {
                 self.put_question(id, &query);
             }
             Err(error) => {
-                self.stats.error_replies += 1;
+                self.stats.count_error(&error);
                 reply.clear();
                 Encoder::new(&mut reply, transaction.caller.version).error(&error);
                 exec.append(&reply);
