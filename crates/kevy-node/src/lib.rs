@@ -22,6 +22,8 @@ pub mod lock_table;
 pub mod log;
 mod memory;
 pub mod message;
+pub mod observation;
+pub mod process;
 pub mod query;
 pub mod reply_order;
 pub mod route;

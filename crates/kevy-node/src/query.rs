@@ -2,6 +2,7 @@
 
 use crate::host::Slot;
 use crate::message::Message;
+use crate::observation::{Observation, Observed};
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::shard::Shard;
@@ -15,14 +16,19 @@ use kevy_proto::resp::{Encoder, ErrorReply, RequestBuffer};
 /// A question to a shard, or something it is to do.
 #[derive(Clone, Debug)]
 pub enum Query {
-    /// Its counters (`INFO`).
-    Summary,
+    /// Its counters (`INFO`), with the histograms of its commands or without.
+    Summary {
+        /// Whether with histograms.
+        histograms: bool,
+    },
     /// Its sessions (`CLIENT LIST`).
     Clients(ClientFilter),
     /// Close its sessions that suit (`CLIENT KILL`).
     Kill(ClientFilter),
     /// Take these settings (`CONFIG SET`).
     Configure(Box<Settings>),
+    /// How it fares, or something that `DEBUG` has it do.
+    Observe(Observation),
     /// Set counters back (`CONFIG RESETSTAT`).
     ResetStats,
     /// Remove expired keys that nobody asks for, or leave them (`DEBUG SET-ACTIVE-EXPIRE`).
@@ -62,6 +68,8 @@ pub enum Answer {
     Counts(Vec<usize>),
     /// Keys, or names of channels.
     Keys(Vec<Vec<u8>>),
+    /// How it fares.
+    Observed(Box<Observed>),
     /// It was done.
     Done,
 }
@@ -71,9 +79,12 @@ impl Answer {
     pub fn keys(self) -> Vec<Vec<u8>> {
         match self {
             Self::Keys(keys) => keys,
-            Self::Summary(_) | Self::Clients(_) | Self::Count(_) | Self::Counts(_) | Self::Done => {
-                Vec::new()
-            }
+            Self::Summary(_)
+            | Self::Clients(_)
+            | Self::Count(_)
+            | Self::Counts(_)
+            | Self::Observed(_)
+            | Self::Done => Vec::new(),
         }
     }
 
@@ -81,9 +92,12 @@ impl Answer {
     pub fn counts(self) -> Vec<usize> {
         match self {
             Self::Counts(counts) => counts,
-            Self::Summary(_) | Self::Clients(_) | Self::Count(_) | Self::Keys(_) | Self::Done => {
-                Vec::new()
-            }
+            Self::Summary(_)
+            | Self::Clients(_)
+            | Self::Count(_)
+            | Self::Keys(_)
+            | Self::Observed(_)
+            | Self::Done => Vec::new(),
         }
     }
 
@@ -91,7 +105,12 @@ impl Answer {
     pub fn total(answers: &[Self]) -> usize {
         let count = |answer: &Self| match answer {
             Self::Count(count) => *count,
-            Self::Summary(_) | Self::Clients(_) | Self::Counts(_) | Self::Keys(_) | Self::Done => 0,
+            Self::Summary(_)
+            | Self::Clients(_)
+            | Self::Counts(_)
+            | Self::Keys(_)
+            | Self::Observed(_)
+            | Self::Done => 0,
         };
         answers.iter().map(count).sum()
     }
@@ -206,13 +225,20 @@ impl Shard {
     /// Answers a question about this shard, or does what was asked.
     pub(crate) fn answer(&mut self, from: ShardId, id: TransactionId, query: Query) {
         let answer = match query {
-            Query::Summary => Answer::Summary(Box::new(self.summary())),
+            Query::Summary { histograms } => {
+                let histograms = histograms.then(|| self.histograms.clone());
+                Answer::Summary(Box::new(Summary {
+                    histograms,
+                    ..self.summary()
+                }))
+            }
             Query::Clients(filter) => Answer::Clients(self.clients(&filter)),
             Query::Kill(filter) => Answer::Count(self.kill(&filter)),
             Query::Configure(settings) => {
                 self.configure(*settings);
                 Answer::Done
             }
+            Query::Observe(observation) => Answer::Observed(Box::new(self.observe(observation))),
             Query::ResetStats => {
                 self.reset_stats();
                 Answer::Done
