@@ -247,7 +247,7 @@ await sets(r);
 await sortedSets(r);
 await streams(r);
 await transactions(r, cluster);
-if (!cluster) await publishSubscribe(r);
+await publishSubscribe(r);
 await pipelines(r, cluster);
 await manyKeys(r);
 await keyspace(r, cluster);

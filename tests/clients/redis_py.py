@@ -364,7 +364,7 @@ def main():
     transactions(r)
     if not cluster:
         across_shards(r)
-        publish_subscribe(r)
+    publish_subscribe(r)
     pipelines(r)
     many_keys(r, cluster)
     keyspace(r, cluster)

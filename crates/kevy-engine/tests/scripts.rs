@@ -97,10 +97,14 @@ fn replies(text: &str, version: RespVersion) -> Vec<(Vec<u8>, BytesMut)> {
     let mut replies = Vec::new();
     for line in text.lines() {
         if let Some(directive) = line.strip_prefix("@ ") {
-            engine.direct(directive.trim()).unwrap();
+            engine
+                .direct(directive.trim())
+                .expect("a directive of a script");
         }
         let request = line.strip_prefix("RESP3> ").or(line.strip_prefix("> "));
-        if let Some(arguments) = request.map(|request| readable::arguments(request).unwrap()) {
+        if let Some(arguments) =
+            request.map(|request| readable::arguments(request).expect("arguments"))
+        {
             let reply = engine.call(version, &arguments);
             replies.push((arguments[0].clone(), reply));
         }

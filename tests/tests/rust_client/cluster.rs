@@ -26,7 +26,7 @@ fn the_documented_example() {
         assert_eq!(reply, Reply::Integer(0));
         let reply = cc.request_unkeyed(&[b"PING".to_vec()])?;
         assert_eq!(reply, Reply::Simple("PONG".into()));
-        Ok::<(), kevy_client::KevyError>(())
+        Ok::<(), KevyError>(())
     }
     let server = server();
     example(server.shard_port(0)).unwrap();
@@ -42,20 +42,22 @@ fn every_command_goes_straight_to_the_owner() {
         client.set(key.as_bytes(), b"v").unwrap();
         assert_eq!(client.get(key.as_bytes()).unwrap(), some("v"));
     }
-    let errors = client.request_unkeyed(&["INFO", "errorstats"]).unwrap();
-    let errors = errors.as_bytes().unwrap();
-    assert!(
-        !String::from_utf8_lossy(errors).contains("MOVED"),
-        "{errors:?}"
-    );
-    // One connection to each shard, and the one to the main port that it began with.
-    let mut main = server.connect();
-    let clients = main.run("INFO clients").text();
-    let expected = usize::from(SHARDS) + 2;
+    let moved = |client: &mut ClusterClient| {
+        let errors = client.request_unkeyed(&["INFO", "errorstats"]).unwrap();
+        String::from_utf8_lossy(errors.as_bytes().unwrap()).contains("MOVED")
+    };
+    assert!(!moved(&mut client));
+    // One connection to each shard, and this one.
+    let mut other = server.connect_shard(0);
+    let clients = other.run("INFO clients").text();
+    let expected = usize::from(SHARDS) + 1;
     assert!(
         clients.contains(&format!("connected_clients:{expected}\r")),
         "{clients}"
     );
+    // It would have been seen.
+    assert!(other.ask(&["GET", &keys[1]]).error().starts_with("MOVED"));
+    assert!(moved(&mut client));
 }
 
 #[test]

@@ -22,6 +22,10 @@ fn bytes(text: impl AsRef<str>) -> Vec<u8> {
     text.as_ref().as_bytes().to_vec()
 }
 
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "it is what a read of a value gives"
+)]
 fn some(text: &str) -> Option<Vec<u8>> {
     Some(bytes(text))
 }

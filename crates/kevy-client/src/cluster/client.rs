@@ -64,6 +64,7 @@ impl ClusterClient {
         for node in client.router.nodes().to_vec() {
             client.client(&node)?;
         }
+        client.drop_strangers();
         Ok(client)
     }
 
@@ -248,6 +249,11 @@ impl ClusterClient {
                 break;
             }
         }
+        self.drop_strangers();
+    }
+
+    /// Closes connections that no command will take any more.
+    fn drop_strangers(&mut self) {
         let router = &self.router;
         self.clients.retain(|address, _| router.knows(address));
     }

@@ -57,6 +57,7 @@ impl AsyncClusterClient {
         for node in client.router.nodes().to_vec() {
             client.client(&node).await?;
         }
+        client.drop_strangers();
         Ok(client)
     }
 
@@ -244,6 +245,11 @@ impl AsyncClusterClient {
                 break;
             }
         }
+        self.drop_strangers();
+    }
+
+    /// Closes connections that no command will take any more.
+    fn drop_strangers(&mut self) {
         let router = &self.router;
         self.clients.retain(|address, _| router.knows(address));
     }

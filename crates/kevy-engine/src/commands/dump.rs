@@ -25,20 +25,30 @@ pub(super) const COMMANDS: &[Command] = &[
         run: dump,
         subcommands: &[],
     },
+    RESTORE,
     Row {
-        name: "restore",
-        arity: -4,
-        flags: Flags::WRITE.with(Flags::DENYOOM),
-        keys: ONE_KEY,
-        placement: Placement::Together,
-        group: "generic",
-        since: "2.6.0",
-        complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
-        summary: "Creates a key from the serialized form of a value.",
-        run: restore,
-        subcommands: &[],
+        name: "restore-asking",
+        flags: Flags::WRITE.with(Flags::DENYOOM).with(Flags::ASKING),
+        group: "server",
+        since: "3.0.0",
+        summary: "Creates a key from the serialized form of a value while its slot moves.",
+        ..RESTORE
     },
 ];
+
+const RESTORE: Command = Row {
+    name: "restore",
+    arity: -4,
+    flags: Flags::WRITE.with(Flags::DENYOOM),
+    keys: ONE_KEY,
+    placement: Placement::Together,
+    group: "generic",
+    since: "2.6.0",
+    complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
+    summary: "Creates a key from the serialized form of a value.",
+    run: restore,
+    subcommands: &[],
+};
 
 fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let fields_now_ms = cx.keyspace.fields_now_ms(cx.now);

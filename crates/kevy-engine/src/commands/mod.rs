@@ -68,6 +68,7 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         geo::search::COMMANDS,
         hash::COMMANDS,
         hash::field_expiry::COMMANDS,
+        hash::expiring::COMMANDS,
         hyperloglog::COMMANDS,
         stream::write::COMMANDS,
         stream::range::COMMANDS,
