@@ -7,11 +7,10 @@ impl Process {
     /// The value of a field of an `INFO` section.
     fn info(&mut self, client: Client, section: &str, field: &str) -> Option<String> {
         let text = self.ask(client, &format!("INFO {section}"));
-        let line = text.lines().find_map(|line| {
+        text.lines().find_map(|line| {
             let (name, value) = line.split_once(':')?;
             (name == field).then(|| value.to_owned())
-        });
-        line
+        })
     }
 }
 
