@@ -15,8 +15,9 @@ use crate::lock_table::{LockTable, Ticket};
 use crate::message::{Batch, Message};
 use crate::monitor::Monitors;
 use crate::pause::Pausing;
+pub use crate::process::Process;
 use crate::session::{Session, State};
-use crate::settings::{LogLevel, Settings};
+use crate::settings::Settings;
 use crate::slow_log::SlowLog;
 use crate::stats::Stats;
 use crate::stopwatch::Stopwatch;
@@ -63,38 +64,6 @@ pub struct ShardConfig {
     /// When it starts.
     pub now: Now,
 }
-
-/// What the host knows of the process, for `INFO server`.
-#[derive(Clone, Debug, Default)]
-pub struct Process {
-    /// Process id.
-    pub id: u32,
-    /// Identifies this run: 40 hex digits.
-    pub run_id: String,
-    /// Operating system, release and machine.
-    pub os: String,
-    /// How connections are watched.
-    pub multiplexing_api: String,
-    /// Path of the program.
-    pub executable: String,
-    /// Path of the configuration file, empty without one.
-    pub config_file: String,
-    /// Reads the monotonic clock at the very moment, to measure commands. Without it they all take no time: in simulation.
-    pub fine_clock: Option<fn() -> Instant>,
-    /// Stops the calling shard for a while (`DEBUG SLEEP`). Without it nobody sleeps.
-    pub sleep: Option<fn(Duration)>,
-    /// Replaces the configuration file by this text, whole or not at all (`CONFIG REWRITE`).
-    pub rewrite_config: Option<RewriteConfig>,
-    /// Changes how much is logged (`CONFIG SET loglevel`).
-    pub set_log_level: Option<fn(LogLevel)>,
-}
-
-/// Reads the configuration file, hands its text to the function and replaces it by what comes back, so that after
-/// a crash either the old or the new text is there.
-///
-/// Errors: what the function or the system says; the old text then still stands.
-pub type RewriteConfig =
-    fn(path: &str, edit: &dyn Fn(&str) -> Result<String, String>) -> std::io::Result<()>;
 
 /// One core's data plane.
 #[derive(Debug)]
@@ -262,7 +231,7 @@ impl Shard {
         self.expire();
         self.close_idle_clients();
         self.close_slow_clients();
-        self.stats.sample(now);
+        self.stats.sample(now, self.keyspace.used_bytes());
         self.advance_shutdown();
         self.handle_local();
     }

@@ -233,6 +233,7 @@ impl Inner {
             | Message::MonitorLeft
             | Message::Ask(..)
             | Message::Told(..)
+            | Message::Slow(_)
             | Message::ShutDown
             | Message::Goodbye => {}
         }
@@ -265,6 +266,7 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Release(_) => "release",
         Message::Ask(..) => "ask",
         Message::Told(..) => "told",
+        Message::Slow(_) => "slow",
         Message::ShutDown => "shut-down",
         Message::Goodbye => "goodbye",
     }

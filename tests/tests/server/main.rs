@@ -1,6 +1,7 @@
 //! The server as its users meet it: starting and stopping, connections, the protocol, cluster answers.
 #![forbid(unsafe_code)]
 
+mod administration;
 mod cluster;
 mod connections;
 mod dump;

@@ -14,6 +14,7 @@ mod generic;
 mod geo;
 mod hash;
 mod hyperloglog;
+mod inspect;
 mod keys;
 mod lcs;
 pub mod list;
@@ -44,6 +45,7 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         expiry::COMMANDS,
         keys::COMMANDS,
         object::COMMANDS,
+        inspect::COMMANDS,
         dump::COMMANDS,
         sort::COMMANDS,
         list::read::COMMANDS,

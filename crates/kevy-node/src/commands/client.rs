@@ -201,6 +201,7 @@ fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Ans
                 | Answer::Count(_)
                 | Answer::Counts(_)
                 | Answer::Keys(_)
+                | Answer::Observed(_)
                 | Answer::Done => Vec::new(),
             })
             .collect();

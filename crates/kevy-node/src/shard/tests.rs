@@ -8,6 +8,7 @@ use kevy_proto::time::UnixMillis;
 use std::collections::BTreeMap as Map;
 use std::fmt::Write;
 
+mod administration_tests;
 mod gather_tests;
 mod multi_tests;
 
