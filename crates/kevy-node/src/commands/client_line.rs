@@ -3,8 +3,28 @@
 use crate::session::Session;
 use crate::shard::Shard;
 use crate::subscriptions::Topic;
-use kevy_proto::resp::RespVersion;
+use kevy_proto::resp::{Args, RespVersion};
 use std::fmt::Write;
+
+/// The size of a request that asks for lines: its own line counts it, as Redis's does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskingRequest {
+    request_bytes: usize,
+    argument_bytes: usize,
+}
+
+impl AskingRequest {
+    /// The size of the request with `args`, as clients send it.
+    pub(crate) fn of(args: Args<'_>) -> Self {
+        let header = |number: usize| number.to_string().len() + b"*\r\n".len();
+        let argument_bytes = args.iter().map(<[u8]>::len).sum();
+        let framed = |arg: &[u8]| header(arg.len()) + arg.len() + b"\r\n".len();
+        Self {
+            request_bytes: header(args.len()) + args.iter().map(framed).sum::<usize>(),
+            argument_bytes,
+        }
+    }
+}
 
 impl Shard {
     /// The line of one session, without its line end (<https://redis.io/docs/latest/commands/client-list/>).
@@ -35,22 +55,25 @@ impl Shard {
             (Some(_), true, _) => "Px",
             (Some(_), false, _) => "x",
             (None, true, _) => "P",
-            (None, false, true) => "b",
-            (None, false, false) => "N",
+            // Who asks for this line only waits for it.
+            (None, false, true) if client.asks.is_none() => "b",
+            (None, false, _) => "N",
         };
         let queue = session.queue.as_ref();
         let queued = queue.map_or(-1, |queue| queue.len() as i64);
         let queued_bytes = queue.map_or(0, |queue| queue.len_bytes());
+        let asks = client.asks.unwrap_or_default();
+        let input = input + asks.request_bytes;
+        let argument_bytes = asks.argument_bytes;
         let _ = write!(
             line,
             " age={age} idle={idle} flags={flags} db=0 sub={} psub={} ssub={} multi={queued} qbuf={input} qbuf-free=0 \
-             argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl={output} oll={} omem={output} tot-mem={} events=r cmd={} \
+             argv-mem={argument_bytes} multi-mem={queued_bytes} rbs=0 rbp=0 obl={output} oll=0 omem={output} tot-mem={} events=r cmd={} \
              user=default redir=-1 \
              resp={} lib-name={} lib-ver={}",
             subscribed.len(Topic::Channel),
             subscribed.len(Topic::Pattern),
             subscribed.len(Topic::ShardChannel),
-            session.replies.outstanding(),
             input + output + size_of::<Session>(),
             client.last_command,
             if client.version == RespVersion::V3 {
@@ -62,5 +85,22 @@ impl Shard {
             String::from_utf8_lossy(&client.library_version),
         );
         line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kevy_proto::resp::RequestBuffer;
+
+    #[test]
+    fn a_request_is_as_long_as_it_is_on_the_wire() {
+        let request = RequestBuffer::from_slices([&b"CLIENT"[..], b"LIST"]);
+        let asking = AskingRequest::of(request.args());
+        assert_eq!(
+            asking.request_bytes,
+            "*2\r\n$6\r\nCLIENT\r\n$4\r\nLIST\r\n".len()
+        );
+        assert_eq!(asking.argument_bytes, 10);
     }
 }
