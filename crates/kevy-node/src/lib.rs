@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod announcements;
 mod changes;
 pub mod command_table;
 pub mod commands;
@@ -22,6 +23,9 @@ pub mod lock_table;
 pub mod log;
 mod memory;
 pub mod message;
+mod monitor;
+mod notifications;
+pub mod pause;
 pub mod query;
 pub mod reply_order;
 pub mod route;
@@ -32,5 +36,6 @@ pub mod slow_log;
 pub mod stats;
 mod stopwatch;
 pub mod subscriptions;
+pub mod tracking;
 mod transaction;
 mod watch;
