@@ -1,6 +1,7 @@
 //! One client connection: the bytes it sent that are no whole request yet, its replies in order, and what it said about
 //! itself.
 
+use crate::commands::client_line::AskingRequest;
 use crate::host::{Peer, Slot};
 use crate::query::Query;
 use crate::reply_order::ReplyOrder;
@@ -81,6 +82,8 @@ pub struct Client {
     pub requests: u64,
     /// Full name of its last command (`config|get`).
     pub last_command: &'static str,
+    /// The request that is about to show its line (`CLIENT LIST`).
+    pub asks: Option<AskingRequest>,
 }
 
 /// A request that waits for other shards.
@@ -198,6 +201,7 @@ impl Client {
             last_request: now.monotonic,
             requests: 0,
             last_command: "NULL",
+            asks: None,
         }
     }
 }

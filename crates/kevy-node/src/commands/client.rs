@@ -1,5 +1,6 @@
 //! `CLIENT ...`: what a client says about itself, and asks about others.
 
+use super::client_line::AskingRequest;
 use super::{
     ALWAYS, Answered, NodeCommand, Outcome, ROW, help, integer, is, monitor, ok, text, tracking,
 };
@@ -172,14 +173,21 @@ fn id(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -
     Ok(Outcome::Replied)
 }
 
-fn info(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn info(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
+    session.client.asks = Some(AskingRequest::of(args));
     let line = shard.client_line(session) + "\n";
+    session.client.asks = None;
     Encoder::new(reply, session.client.version).verbatim(b"txt", line.as_bytes());
     Ok(Outcome::Replied)
 }
 
 /// `CLIENT LIST [TYPE type | ID id ...]`.
-fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
+fn list(_: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
     let mut filter = ClientFilter::default();
     match args.get(2) {
         None => {}
@@ -192,7 +200,11 @@ fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Ans
         }
         Some(_) => return Err(ErrorReply::Syntax),
     }
-    let finish = Finish::new(|_, _, answers, reply| {
+    session.client.asks = Some(AskingRequest::of(args));
+    let finish = Finish::new(|shard, slot, answers, reply| {
+        if let Some(session) = shard.session_mut(slot) {
+            session.client.asks = None;
+        }
         let mut clients: Vec<(u64, String)> = answers
             .into_iter()
             .flat_map(|answer| match answer {

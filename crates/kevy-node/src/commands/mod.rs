@@ -7,7 +7,7 @@
 
 mod categories;
 mod client;
-mod client_line;
+pub(crate) mod client_line;
 mod cluster;
 mod command;
 mod config;
