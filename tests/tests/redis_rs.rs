@@ -38,7 +38,10 @@ fn types(c: &mut ClusterConnection) {
     assert_eq!(ask!(c, Vec<String>, "LRANGE", "l", 0, -1), ["a", "b"]);
     assert_eq!(ask!(c, i64, "HSET", "h", "f", "1", "g", "2"), 2);
     let all = ask!(c, BTreeMap<String, i64>, "HGETALL", "h");
-    assert_eq!(all, BTreeMap::from([("f".to_owned(), 1), ("g".to_owned(), 2)]));
+    assert_eq!(
+        all,
+        BTreeMap::from([("f".to_owned(), 1), ("g".to_owned(), 2)])
+    );
     assert_eq!(ask!(c, i64, "SADD", "{t}1", "a", "b"), 2);
     assert_eq!(ask!(c, i64, "SADD", "{t}2", "b", "c"), 2);
     assert_eq!(ask!(c, Vec<String>, "SINTER", "{t}1", "{t}2"), ["b"]);
@@ -76,7 +79,11 @@ fn scan(c: &mut ClusterConnection) {
     let mut cursor = 0_u64;
     loop {
         let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg("many:*").arg("COUNT").arg(50);
+        scan.arg(cursor)
+            .arg("MATCH")
+            .arg("many:*")
+            .arg("COUNT")
+            .arg(50);
         // One node by its slot, for every step.
         let reply = c.route_command(&scan, first_node()).unwrap();
         let (next, keys): (u64, Vec<String>) = redis::from_redis_value(reply).unwrap();
@@ -91,7 +98,10 @@ fn scan(c: &mut ClusterConnection) {
 
 fn first_node() -> redis::cluster_routing::RoutingInfo {
     use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
-    RoutingInfo::SingleNode(SingleNodeRoutingInfo::SpecificNode(Route::new(0, SlotAddr::Master)))
+    RoutingInfo::SingleNode(SingleNodeRoutingInfo::SpecificNode(Route::new(
+        0,
+        SlotAddr::Master,
+    )))
 }
 
 fn publish_subscribe(c: &mut ClusterConnection, port: u16) {
@@ -127,9 +137,14 @@ fn on_tokio() {
     for port in [server.shard_port(1), server.port()] {
         runtime.block_on(async {
             let mut c = client(port).get_async_connection().await.unwrap();
-            redis::cmd("FLUSHALL").query_async::<()>(&mut c).await.unwrap();
+            redis::cmd("FLUSHALL")
+                .query_async::<()>(&mut c)
+                .await
+                .unwrap();
             let pairs: Vec<(String, i64)> = names().into_iter().zip(0..).collect();
-            AsyncCommands::mset::<_, _, ()>(&mut c, &pairs).await.unwrap();
+            AsyncCommands::mset::<_, _, ()>(&mut c, &pairs)
+                .await
+                .unwrap();
             let values: Vec<i64> = AsyncCommands::mget(&mut c, names()).await.unwrap();
             assert_eq!(values, (0..MANY).collect::<Vec<_>>());
             for name in names() {
@@ -141,7 +156,11 @@ fn on_tokio() {
             assert_eq!(field, "v");
             // The keys of a pipeline share a node here.
             let mut pipe = redis::pipe();
-            pipe.atomic().set("{t}a", 1).ignore().incr("{t}a", 1).rpush("{t}l", "x");
+            pipe.atomic()
+                .set("{t}a", 1)
+                .ignore()
+                .incr("{t}a", 1)
+                .rpush("{t}l", "x");
             let replies: (i64, i64) = pipe.query_async(&mut c).await.unwrap();
             assert_eq!(replies, (2, 1));
             let removed: i64 = AsyncCommands::del(&mut c, names()).await.unwrap();
