@@ -97,10 +97,14 @@ fn replies(text: &str, version: RespVersion) -> Vec<(Vec<u8>, BytesMut)> {
     let mut replies = Vec::new();
     for line in text.lines() {
         if let Some(directive) = line.strip_prefix("@ ") {
-            engine.direct(directive.trim()).unwrap();
+            engine
+                .direct(directive.trim())
+                .expect("a directive of a script");
         }
         let request = line.strip_prefix("RESP3> ").or(line.strip_prefix("> "));
-        if let Some(arguments) = request.map(|request| readable::arguments(request).unwrap()) {
+        if let Some(arguments) =
+            request.map(|request| readable::arguments(request).expect("arguments"))
+        {
             let reply = engine.call(version, &arguments);
             replies.push((arguments[0].clone(), reply));
         }
@@ -344,7 +348,7 @@ fn find(args: Args<'_>) -> Result<&'static Command, ErrorReply> {
     let mut rows = kevy_engine::commands::families().flatten();
     let command = rows
         .find(|row| args.at(0).eq_ignore_ascii_case(row.name.as_bytes()))
-        .ok_or_else(|| ErrorReply::UnknownCommand(text(args.at(0))))?;
+        .ok_or_else(|| ErrorReply::UnknownCommand(args.at(0).to_vec()))?;
     let Some(given) = args.get(1).filter(|_| !command.subcommands.is_empty()) else {
         return accepted(command, command.name.to_owned(), args);
     };
@@ -353,7 +357,7 @@ fn find(args: Args<'_>) -> Result<&'static Command, ErrorReply> {
         .iter()
         .find(|row| given.eq_ignore_ascii_case(row.name.as_bytes()))
         .ok_or_else(|| ErrorReply::UnknownSubcommand {
-            given: text(given),
+            given: given.to_vec(),
             container: command.name.to_uppercase(),
         })?;
     accepted(
@@ -373,8 +377,4 @@ fn accepted(
     } else {
         Err(ErrorReply::WrongArity(name))
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

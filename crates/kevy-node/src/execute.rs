@@ -2,10 +2,12 @@
 
 use crate::command_table::{Found, Handler};
 use crate::commands::Outcome;
+use crate::commands::monitor::refused_to_monitors;
 use crate::commands::pubsub::{is_allowed_to_subscribers, refused_to_subscribers};
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
+use crate::stats::Failure;
 use bytes::BytesMut;
 use kevy_engine::commands::stream_blocks;
 use kevy_engine::keyspace::ExpiryMode;
@@ -25,20 +27,40 @@ impl Shard {
     pub(crate) fn execute_input(&mut self, session: &mut Session, input: &[u8]) -> usize {
         let mut decoder = std::mem::take(&mut session.decoder);
         let mut position = 0;
+        self.start_stopwatch();
         while session.state == State::Open && position < input.len() {
             let rest = &input[position..];
             match decoder.decode(rest) {
+                // It is decoded again once it may run.
+                Ok(Decoded::Request { .. }) if self.is_held_up(session, decoder.args(rest)) => {}
                 Ok(Decoded::Request { consumed }) => {
-                    self.execute(session, decoder.args(rest));
+                    let args = decoder.args(rest);
+                    self.execute(session, args);
                     position += consumed;
+                    if self.stopwatch.is_due() || position == input.len() {
+                        self.settle_request(session, args);
+                    }
                 }
                 Ok(Decoded::Nothing { consumed }) => position += consumed,
                 Ok(Decoded::Incomplete) => break,
                 Err(error) => self.protocol_error(session, error),
             }
         }
+        self.settle_stopwatch();
         session.decoder = decoder;
         position
+    }
+
+    /// Whether a pause holds the request up; then the session waits.
+    #[inline]
+    fn is_held_up(&mut self, session: &mut Session, args: Args<'_>) -> bool {
+        if !self.pausing.is_on() {
+            return false;
+        }
+        match self.commands.find(args) {
+            Ok(found) => self.wait_for_pause(session, found),
+            Err(_) => false,
+        }
     }
 
     fn protocol_error(&mut self, session: &mut Session, error: ProtocolError) {
@@ -65,10 +87,21 @@ impl Shard {
         match self.commands.find(args) {
             Ok(found) if session.is_restricted() && !is_allowed_to_subscribers(found) => {
                 let name = self.commands.all()[found.index].full_name;
-                self.refuse(session, &refused_to_subscribers(name));
+                self.refuse(session, Some(found.index), &refused_to_subscribers(name));
+            }
+            Ok(found) if session.is_monitor && refused_to_monitors(found).is_some() => {
+                if let Some(error) = refused_to_monitors(found) {
+                    self.refuse(session, Some(found.index), &error);
+                }
             }
             Ok(found) => self.execute_found(session, found, args),
-            Err(error) => self.refuse(session, &error),
+            Err(error) => {
+                let mut index = None;
+                if let ErrorReply::WrongArity(name) = &error {
+                    index = self.commands.position_of_full_name(name);
+                }
+                self.refuse(session, index, &error);
+            }
         }
     }
 
@@ -78,9 +111,27 @@ impl Shard {
         }
         self.stats.count_call(found.index);
         session.client.last_command = self.commands.all()[found.index].full_name;
+        self.measure(found.index, args.len());
         match found.handler {
-            Handler::Engine(command) => self.execute_on_keys(session, command, args),
-            Handler::Node(command) => self.execute_on_node(session, command.run, args),
+            Handler::Engine(command) => {
+                self.execute_on_keys(session, command, args);
+                session.forget_caching();
+            }
+            Handler::Node(command) => {
+                self.execute_on_node(session, command.run, args);
+                // What is said to `CLIENT` does not count as the next request.
+                if command.group != "connection" {
+                    session.forget_caching();
+                }
+            }
+        }
+        // An `EXEC` under way is shown when it is over, behind its commands.
+        let is_under_way = session.is_blocked() && args.at(0).eq_ignore_ascii_case(b"exec");
+        if self.has_monitors() && !is_under_way {
+            self.show(&session.peer.address, found, args);
+        }
+        if session.is_blocked() {
+            self.measure_waiting(found, session, args);
         }
     }
 
@@ -113,6 +164,7 @@ impl Shard {
         if !self.locks.is_empty() && self.wait_for_locks(session, command, args) {
             return;
         }
+        self.asker = session.asker();
         if session.client.no_touch {
             self.keyspace.set_touching(false);
             self.run_here(session, command, args);
@@ -147,10 +199,13 @@ impl Shard {
             && command.flags.contains(Flags::DENYOOM)
             && !self.make_room()
         {
-            self.stats.error_replies += 1;
-            return Encoder::new(out, version).error(&ErrorReply::OutOfMemory);
+            let (index, error) = (self.stopwatch.current, ErrorReply::OutOfMemory);
+            self.stats
+                .count_command_error(index, Failure::Rejected, &error);
+            return Encoder::new(out, version).error(&error);
         }
         self.run_command(command, args, version, out);
+        self.stopwatch.note_run();
     }
 
     /// Runs a command on our own keys; its reply is appended to `out`.
@@ -164,6 +219,7 @@ impl Shard {
         // A reader may run beside transactions that hold the same key and whose moment is earlier: it hides what has
         // expired for itself, and leaves its removal to somebody who has the key alone.
         let beside_others = !self.locks.is_empty() && !command.is_write();
+        let expired_before = self.keyspace.stats().expired;
         if beside_others {
             self.keyspace.set_expiry_mode(ExpiryMode::Hide);
         }
@@ -174,13 +230,25 @@ impl Shard {
             effects: &mut self.effects,
             now: self.now,
         };
-        if context.run(command, args).is_err() {
-            self.stats.error_replies += 1;
+        let ran = context.run(command, args);
+        let failed = ran.is_err();
+        if let Err(error) = ran {
+            let index = self.stopwatch.current;
+            self.stats
+                .count_command_error(index, Failure::Failed, &error);
         }
         if beside_others {
-            self.keyspace.set_expiry_mode(ExpiryMode::Remove);
+            self.keyspace.set_expiry_mode(self.expiry_mode());
+        }
+        let asker = self.asker;
+        if self.keyspace.stats().expired != expired_before || !command.is_write() {
+            // Not the connection's doing, so that it must hear of it whatever it wants.
+            self.asker.connection = None;
         }
         self.settle_effects();
+        self.asker = asker;
+        self.invalidate_if_emptied(command, failed);
+        self.remember_reads(command, args);
     }
 
     fn execute_on_node(
@@ -190,7 +258,8 @@ impl Shard {
         args: Args<'_>,
     ) {
         let mut reply = BytesMut::new();
-        match run(self, session, args, &mut reply) {
+        let outcome = run(self, session, args, &mut reply);
+        match outcome {
             Ok(Outcome::Replied) => Self::finish_reply(session, reply),
             Ok(Outcome::Silent) => session.replies.push(BytesMut::new()),
             Ok(Outcome::Ask(query, finish)) => {
@@ -199,14 +268,19 @@ impl Shard {
             Ok(Outcome::Later) => {}
             Err(error) => {
                 reply.clear();
+                let index = self.stopwatch.current;
+                self.stats.count_failure(index, Failure::Failed);
                 self.reply_error(session, &error);
             }
+        }
+        if !session.is_blocked() {
+            self.stopwatch.note_run();
         }
     }
 
     /// Adds an error as the reply of the session's next request.
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &ErrorReply) {
-        self.stats.error_replies += 1;
+        self.stats.count_error(error);
         let mut reply = BytesMut::new();
         Encoder::new(&mut reply, session.client.version).error(error);
         Self::finish_reply(session, reply);

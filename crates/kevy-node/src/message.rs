@@ -8,12 +8,17 @@
 
 use crate::host::Slot;
 use crate::query::{Answer, Query};
-use bytes::BytesMut;
-use kevy_engine::Command;
+use crate::slow_log::SlowRequest;
+use crate::subscriptions::Publication;
+use crate::tracking::{Asker, Invalidation};
+use bytes::{Bytes, BytesMut};
 use kevy_engine::keyspace::Detached;
+use kevy_engine::{Command, Event};
 use kevy_proto::ids::{ConnectionId, TransactionId};
 use kevy_proto::resp::{Args, RequestBuffer, RespVersion, Span};
 use kevy_proto::time::Now;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A message between two shards.
 #[derive(Debug)]
@@ -39,7 +44,7 @@ pub enum Message {
     /// Run these commands of an `EXEC` and keep its locks; `Ran` answers.
     RunHeld(Box<Held>),
     /// Take the entries of these keys, whose locks the transaction holds; `Lent` answers.
-    Lend(TransactionId, Box<RequestBuffer>),
+    Lend(TransactionId, Asker, Box<RequestBuffer>),
     /// The entries.
     Lent(TransactionId, Lent),
     /// Put these entries back.
@@ -50,8 +55,22 @@ pub enum Message {
     Ask(TransactionId, Query),
     /// The answer.
     Told(TransactionId, Box<Answer>),
+    /// A request took long: for the slow log.
+    Slow(Box<SlowRequest>),
     /// A connection watches nothing any more.
     Unwatch(ConnectionId),
+    /// Deliver these messages about keys, in order.
+    Notify(Arc<[Publication]>),
+    /// Let clients forget what they have cached.
+    Invalidate(Vec<Invalidation>),
+    /// A connection listens for changes of keys that begin with these prefixes.
+    Listen(ConnectionId, Vec<Bytes>),
+    /// A connection listens for changes no more.
+    StopListening(ConnectionId),
+    /// Lines for monitors.
+    Monitor(Bytes),
+    /// The sender has one monitor less.
+    MonitorLeft,
     /// The process is to stop.
     ShutDown,
     /// The sender has no sessions left: it needs nobody any more.
@@ -79,6 +98,8 @@ pub struct Batch {
     pub replies: BytesMut,
     /// For each reply: which request it answers, and its length in bytes.
     pub lengths: Vec<(u64, usize)>,
+    /// Requests that belong into the slow log, by their places in `requests`, and how long they took.
+    pub slow: Vec<(usize, Duration)>,
 }
 
 /// One request of a batch.
@@ -88,13 +109,24 @@ pub struct Hopped {
     pub sequence: u64,
     /// What to run.
     pub command: &'static Command,
+    /// The command's number in the command table.
+    pub index: usize,
     /// Its first span, and how many it has.
     pub spans: (usize, usize),
+    /// Whether the keys it reads are to be remembered.
+    pub tracks: bool,
 }
 
 impl Batch {
     /// Adds a request.
-    pub fn push(&mut self, sequence: u64, command: &'static Command, args: Args<'_>) {
+    pub fn push(
+        &mut self,
+        sequence: u64,
+        command: &'static Command,
+        index: usize,
+        args: Args<'_>,
+        tracks: bool,
+    ) {
         let first = self.spans.len();
         for arg in args.iter() {
             self.spans.push(Span {
@@ -106,7 +138,9 @@ impl Batch {
         self.requests.push(Hopped {
             sequence,
             command,
+            index,
             spans: (first, args.len()),
+            tracks,
         });
     }
 
@@ -130,6 +164,7 @@ impl Batch {
         self.spans.clear();
         self.replies.clear();
         self.lengths.clear();
+        self.slow.clear();
     }
 
     /// Largest buffer that an idle batch keeps.
@@ -149,6 +184,8 @@ pub struct Lock {
     pub grows: bool,
     /// The connection whose watches here are to be looked at once the locks are held.
     pub watcher: Option<ConnectionId>,
+    /// Who asked.
+    pub asker: Asker,
     /// Keys whose entries are to be taken along once the locks are held (empty: none), in the order of the answer.
     pub take: RequestBuffer,
 }
@@ -184,6 +221,8 @@ pub struct Part {
     pub version: RespVersion,
     /// One moment for all parts, so that expiry looks the same on every shard.
     pub now: Now,
+    /// Who asked.
+    pub asker: Asker,
 }
 
 /// Commands of an `EXEC` that follow each other on one shard.
@@ -197,6 +236,8 @@ pub struct Held {
     pub version: RespVersion,
     /// One moment for the whole `EXEC`.
     pub now: Now,
+    /// Who asked.
+    pub asker: Asker,
 }
 
 /// Entries on their way to a coordinator.
@@ -217,6 +258,10 @@ pub struct Restored {
     pub entries: Vec<Detached>,
     /// Keys that it changed, if somebody there waits for changes.
     pub changed: RequestBuffer,
+    /// What happened to keys.
+    pub events: Vec<Event>,
+    /// Who asked for the changes.
+    pub asker: Asker,
     /// Whether the transaction goes on and keeps its locks.
     pub keep_locks: bool,
 }

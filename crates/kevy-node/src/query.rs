@@ -2,6 +2,7 @@
 
 use crate::host::Slot;
 use crate::message::Message;
+use crate::pause::PauseMode;
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::shard::Shard;
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use kevy_engine::glob;
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
 use kevy_proto::resp::{Encoder, ErrorReply, RequestBuffer};
+use kevy_proto::time::Instant;
 
 /// A question to a shard, or something it is to do.
 #[derive(Clone, Debug)]
@@ -39,6 +41,22 @@ pub enum Query {
     Topics(Topic, Option<Vec<u8>>),
     /// How many of its sessions listen to each of these (`PUBSUB NUMSUB`).
     Subscribers(Topic, Vec<Bytes>),
+    /// Note that a connection listens for changes of keys with these prefixes; count whether a session of this shard can
+    /// be told in its place (`CLIENT TRACKING`).
+    Track {
+        /// Who listens.
+        connection: ConnectionId,
+        /// For what.
+        prefixes: Vec<Bytes>,
+        /// Who is to be told.
+        redirect: Option<ConnectionId>,
+    },
+    /// A shard has one more monitor (`MONITOR`).
+    MonitorJoined(ShardId),
+    /// Let requests wait (`CLIENT PAUSE`).
+    Pause(PauseMode, Instant),
+    /// Let them go on (`CLIENT UNPAUSE`).
+    Unpause,
 }
 
 impl Query {
@@ -125,11 +143,7 @@ impl ClientFilter {
             b"pubsub" => self.subscribed = Some(true),
             b"master" | b"replica" | b"slave" => self.none = true,
             _ => {
-                let error = format!(
-                    "ERR Unknown client type '{}'",
-                    String::from_utf8_lossy(name)
-                );
-                return Err(ErrorReply::Other(error.into()));
+                return Err(ErrorReply::quoting("ERR Unknown client type '", name, "'"));
             }
         }
         Ok(())
@@ -247,6 +261,29 @@ impl Shard {
                 };
                 let names = self.subscriptions.names(topic).filter(wanted);
                 Answer::Keys(names.map(|name| name.to_vec()).collect())
+            }
+            Query::Track {
+                connection,
+                prefixes,
+                redirect,
+            } => {
+                if !prefixes.is_empty() {
+                    self.add_listener(connection, &prefixes);
+                }
+                let here = redirect.is_some_and(|to| self.connections.contains_key(&to));
+                Answer::Count(usize::from(here))
+            }
+            Query::MonitorJoined(shard) => {
+                self.count_monitor(shard);
+                Answer::Done
+            }
+            Query::Pause(mode, until) => {
+                self.pause(mode, until);
+                Answer::Done
+            }
+            Query::Unpause => {
+                self.unpause();
+                Answer::Done
             }
             Query::Subscribers(topic, names) => {
                 let count = |name: &Bytes| self.subscriptions.subscribers(topic, name);

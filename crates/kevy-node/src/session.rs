@@ -5,10 +5,11 @@ use crate::host::{Peer, Slot};
 use crate::query::Query;
 use crate::reply_order::ReplyOrder;
 use crate::subscriptions::Subscribed;
+use crate::tracking::client::Tracking;
 use crate::transaction::queue::Queue;
 use bytes::BytesMut;
 use kevy_proto::ids::{ConnectionId, TransactionId};
-use kevy_proto::resp::{Decoder, Limits, RespVersion};
+use kevy_proto::resp::{Decoder, Limits, RequestBuffer, RespVersion};
 use kevy_proto::time::{Instant, Now};
 use std::collections::BTreeSet;
 
@@ -25,6 +26,8 @@ pub struct Session {
     pub client: Client,
     /// Its replies.
     pub replies: ReplyOrder,
+    /// The request whose reply it waits for, to be measured.
+    pub(crate) waits: Option<Box<WaitingRequest>>,
     /// What it listens to.
     pub(crate) subscribed: Subscribed,
     /// A question to the shards that must wait for the replies before it.
@@ -35,6 +38,10 @@ pub struct Session {
     pub(crate) input: BytesMut,
     /// Between `MULTI` and `EXEC`: what waits for it.
     pub(crate) queue: Option<Box<Queue>>,
+    /// What it wants to hear of for its cache, if it tracks.
+    pub(crate) tracking: Option<Box<Tracking>>,
+    /// Whether it sees every command (`MONITOR`).
+    pub(crate) is_monitor: bool,
     /// The keys it watches, whoever owns them.
     pub(crate) watched: BTreeSet<Vec<u8>>,
     /// Whether the next request may be executed.
@@ -76,6 +83,17 @@ pub struct Client {
     pub last_command: &'static str,
 }
 
+/// A request that waits for other shards.
+#[derive(Debug)]
+pub(crate) struct WaitingRequest {
+    /// Its command, by its number in the command table.
+    pub index: usize,
+    /// When it began.
+    pub began: Instant,
+    /// Its arguments, if it may come into the slow log.
+    pub request: Option<RequestBuffer>,
+}
+
 /// `CLIENT REPLY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyMode {
@@ -94,6 +112,8 @@ pub(crate) enum State {
     Open,
     /// Waits for a transaction: what comes after it in the pipeline must see its effects.
     Blocked,
+    /// Waits for the end of a `CLIENT PAUSE`.
+    Paused,
     /// Executes nothing more; closed once its replies are sent (`QUIT`, a protocol error, the end of its stream).
     Draining,
 }
@@ -107,11 +127,14 @@ impl Session {
             peer,
             client: Client::new(now),
             replies: ReplyOrder::default(),
+            waits: None,
             subscribed: Subscribed::default(),
             held_question: None,
             decoder: Decoder::with_limits(limits),
             input: BytesMut::new(),
             queue: None,
+            tracking: None,
+            is_monitor: false,
             watched: BTreeSet::new(),
             state: State::Open,
             in_output_list: false,
@@ -142,6 +165,11 @@ impl Session {
     /// Whether it waits for a transaction.
     pub fn is_blocked(&self) -> bool {
         self.state == State::Blocked
+    }
+
+    /// Whether it waits for the end of a `CLIENT PAUSE`.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.state == State::Paused
     }
 
     /// Bytes of requests not executed yet.

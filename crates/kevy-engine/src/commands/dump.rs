@@ -5,7 +5,7 @@ use crate::keyspace::{Expiry, ExpiryMode};
 use crate::number::integer;
 use crate::rdb::{Decoded, Encoded, Kind, Reader, decode, payload};
 use crate::value::EncodingLimits;
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 use kevy_proto::time::UnixMillis;
@@ -25,20 +25,30 @@ pub(super) const COMMANDS: &[Command] = &[
         run: dump,
         subcommands: &[],
     },
+    RESTORE,
     Row {
-        name: "restore",
-        arity: -4,
-        flags: Flags::WRITE.with(Flags::DENYOOM),
-        keys: ONE_KEY,
-        placement: Placement::Together,
-        group: "generic",
-        since: "2.6.0",
-        complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
-        summary: "Creates a key from the serialized form of a value.",
-        run: restore,
-        subcommands: &[],
+        name: "restore-asking",
+        flags: Flags::WRITE.with(Flags::DENYOOM).with(Flags::ASKING),
+        group: "server",
+        since: "3.0.0",
+        summary: "Creates a key from the serialized form of a value while its slot moves.",
+        ..RESTORE
     },
 ];
+
+const RESTORE: Command = Row {
+    name: "restore",
+    arity: -4,
+    flags: Flags::WRITE.with(Flags::DENYOOM),
+    keys: ONE_KEY,
+    placement: Placement::Together,
+    group: "generic",
+    since: "2.6.0",
+    complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
+    summary: "Creates a key from the serialized form of a value.",
+    run: restore,
+    subcommands: &[],
+};
 
 fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let fields_now_ms = cx.keyspace.fields_now_ms(cx.now);
@@ -71,6 +81,10 @@ fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         let mut access = cx.keyspace.lookup_for_write(key, cx.now, cx.effects);
         let text = match value {
             Decoded::String(text) => {
+                if exists {
+                    // To Redis it is another key.
+                    access.note_event(EventClasses::NEW, "new");
+                }
                 access.set_string(&text, deadline.map_or(Expiry::Never, Expiry::At));
                 Some(text)
             }
@@ -80,6 +94,7 @@ fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
             }
         };
         access.set_access(options.idle_seconds, options.frequency);
+        access.note_event(EventClasses::GENERIC, "restore");
         emit_effects(cx, args, text.as_deref(), deadline);
     }
     cx.reply.ok();
@@ -97,6 +112,7 @@ fn decode_payload<'a>(bytes: &'a [u8], limits: &EncodingLimits) -> Result<Decode
 fn remove(cx: &mut Context<'_>, key: &[u8]) {
     if cx.keyspace.remove(key, cx.now, cx.effects) {
         cx.effects.emit(&[b"DEL", key]);
+        cx.keyspace.note_event(EventClasses::GENERIC, "del", key);
     }
 }
 

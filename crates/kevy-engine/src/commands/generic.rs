@@ -3,9 +3,11 @@
 use super::is_option;
 use crate::keyspace::Detached;
 use crate::number::database;
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use kevy_proto::command::{ALL_KEYS, Flags, Join, ONE_KEY, Placement, Row, TWO_KEYS};
 use kevy_proto::resp::{Args, ErrorReply};
+
+const SAME_OBJECT: ErrorReply = ErrorReply::text("ERR source and destination objects are the same");
 
 /// The commands of this family.
 pub(super) const COMMANDS: &[Command] = &[
@@ -113,6 +115,19 @@ pub(super) const COMMANDS: &[Command] = &[
         run: copy,
         subcommands: &[],
     },
+    Row {
+        name: "move",
+        arity: 3,
+        flags: Flags::WRITE.with(Flags::FAST),
+        keys: ONE_KEY,
+        placement: Placement::Together,
+        group: "generic",
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Moves a key to another database: an error, for there is one only.",
+        run: move_to_database,
+        subcommands: &[],
+    },
 ];
 
 fn del(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
@@ -120,6 +135,7 @@ fn del(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     for key in args.skip(1).iter() {
         if cx.keyspace.remove(key, cx.now, cx.effects) {
             cx.effects.emit(&[b"DEL", key]);
+            cx.keyspace.note_event(EventClasses::GENERIC, "del", key);
             removed += 1;
         }
     }
@@ -192,6 +208,10 @@ fn move_key(cx: &mut Context<'_>, from: &[u8], to: &[u8]) {
     };
     cx.effects.emit(&[b"DEL", from]);
     place(cx, moved.with_key(to));
+    cx.keyspace
+        .note_event(EventClasses::GENERIC, "rename_from", from);
+    cx.keyspace
+        .note_event(EventClasses::GENERIC, "rename_to", to);
 }
 
 /// Puts an entry in the place of what its key held, expired or not.
@@ -199,16 +219,22 @@ fn place(cx: &mut Context<'_>, entry: Detached) {
     // An expired entry in the way goes first, with its effect and count.
     cx.keyspace.remove(entry.key(), cx.now, cx.effects);
     entry.emit_effects(cx.effects);
+    cx.keyspace
+        .note_event(EventClasses::NEW, "new", entry.key());
     cx.keyspace.put(entry);
+}
+
+/// The only database that a key may be moved to is the one it is in.
+fn move_to_database(_cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
+    database(args.at(2))?;
+    Err(SAME_OBJECT)
 }
 
 fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let (from, to) = (args.at(1), args.at(2));
     let replace = copy_options(args)?;
     if from == to {
-        return Err(ErrorReply::text(
-            "ERR source and destination objects are the same",
-        ));
+        return Err(SAME_OBJECT);
     }
     let copied = copy_key(cx, from, to, replace);
     cx.reply.integer(i64::from(copied));
@@ -233,6 +259,7 @@ fn copy_key(cx: &mut Context<'_>, from: &[u8], to: &[u8], replace: bool) -> bool
     // To the eviction the copy is a new key.
     let mut copy = cx.keyspace.lookup_for_write(to, cx.now, cx.effects);
     copy.set_access(0, None);
+    copy.note_event(EventClasses::GENERIC, "copy_to");
     true
 }
 

@@ -26,7 +26,6 @@ mod string;
 
 pub use sort::{sort_follows_patterns, sort_reach};
 pub use stream::{StreamWait, stream_blocks, stream_wait};
-pub use string::LONGEST_STRING_BYTES;
 
 use crate::Command;
 use kevy_proto::resp::Args;
@@ -67,6 +66,7 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         geo::search::COMMANDS,
         hash::COMMANDS,
         hash::field_expiry::COMMANDS,
+        hash::expiring::COMMANDS,
         hyperloglog::COMMANDS,
         stream::write::COMMANDS,
         stream::range::COMMANDS,

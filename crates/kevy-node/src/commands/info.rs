@@ -163,7 +163,10 @@ fn clients(shard: &Shard, total: &Total) -> String {
                     .saturating_sub(1)
                     .to_string(),
             ),
-            ("tracking_clients", "0".to_owned()),
+            (
+                "tracking_clients",
+                total.sum(|s| s.tracking_clients as u64).to_string(),
+            ),
         ],
     )
 }
@@ -244,6 +247,12 @@ fn stats(_: &Shard, total: &Total) -> String {
             ("pubsub_channels", total.topics(Topic::Channel)),
             ("pubsub_patterns", total.topics(Topic::Pattern)),
             ("pubsubshard_channels", total.topics(Topic::ShardChannel)),
+            ("tracking_total_keys", sum(|s| s.tracked_keys as u64)),
+            ("tracking_total_items", sum(|s| s.tracked_items as u64)),
+            (
+                "tracking_total_prefixes",
+                total.max(|s| s.tracked_prefixes).to_string(),
+            ),
             ("total_error_replies", sum(|s| s.stats.error_replies)),
             (
                 "client_query_buffer_limit_disconnections",
@@ -286,7 +295,7 @@ fn modules(_: &Shard, _: &Total) -> String {
 fn command_stats(shard: &Shard, total: &Total) -> String {
     let mut text = "# Commandstats\r\n".to_owned();
     for (index, named) in shard.commands.all().iter().enumerate() {
-        let calls = total.sum(|s| s.stats.calls.get(index).copied().unwrap_or(0));
+        let calls = total.sum(|s| s.stats.commands.get(index).map_or(0, |c| c.calls));
         if calls > 0 {
             let _ = write!(text, "cmdstat_{}:calls={calls}\r\n", named.full_name);
         }

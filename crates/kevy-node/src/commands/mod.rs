@@ -15,8 +15,10 @@ mod connection;
 pub mod document;
 mod info;
 mod key_uses;
+pub(crate) mod monitor;
 pub(crate) mod pubsub;
 mod server;
+mod tracking;
 mod transaction;
 
 use crate::query::{Finish, Query};
@@ -57,6 +59,7 @@ pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
         cluster::COMMANDS,
         command::COMMANDS,
         config::COMMANDS,
+        monitor::COMMANDS,
         pubsub::COMMANDS,
         server::COMMANDS,
         transaction::COMMANDS,
