@@ -235,6 +235,12 @@ mod bites {
         );
         check(
             layers::impurities,
+            "crates/kevy-client/src/protocol.rs",
+            &["use std::net::TcpStream;", "thread::spawn(f);"],
+            &["use std::time::Duration;"],
+        );
+        check(
+            layers::impurities,
             "kevy/src/a.rs",
             &[],
             &["use std::net::TcpStream;"],
