@@ -12,7 +12,7 @@ use kevy_proto::resp::{Args, RequestBuffer};
 impl Shard {
     /// Whether somebody here waits for changes of keys.
     pub(crate) fn wants_changes(&self) -> bool {
-        !self.watches.is_empty()
+        !self.watches.is_empty() || !self.blocking.waiters.is_empty()
     }
 
     /// Collects effects from now on if somebody waits for changes. To be called whenever that may have become different.
@@ -43,11 +43,13 @@ impl Shard {
     /// A key of ours has changed.
     fn note_change(&mut self, key: &[u8]) {
         self.watches.hit(key);
+        self.blocking.waiters.note(key);
     }
 
     /// All keys of ours are gone.
     fn note_emptied(&mut self) {
         self.watches.hit_all_that_existed();
+        self.blocking.waiters.note_emptied();
     }
 
     /// Keys of ours that another shard's coordinator changed.

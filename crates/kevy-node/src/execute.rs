@@ -7,18 +7,13 @@ use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
 use bytes::BytesMut;
-use kevy_engine::commands::stream_blocks;
 use kevy_engine::keyspace::ExpiryMode;
-use kevy_engine::{Command, Context};
+use kevy_engine::{Command, Context, Wait, may_block};
 use kevy_proto::command::Flags;
 use kevy_proto::ids::ShardId;
 use kevy_proto::resp::{
     Args, Decoded, Encoder, ErrorReply, ProtocolError, RespVersion, is_cross_protocol,
 };
-
-/// Better refused than answered at once: a client that asked to wait would ask again without a pause.
-const NO_BLOCKING: ErrorReply =
-    ErrorReply::text("ERR BLOCK is not supported by this version of kevy: poll without it");
 
 impl Shard {
     /// Executes the whole requests at the start of `input`; how many bytes they were. Stops where the session must wait.
@@ -30,6 +25,7 @@ impl Shard {
             match decoder.decode(rest) {
                 Ok(Decoded::Request { consumed }) => {
                     self.execute(session, decoder.args(rest));
+                    self.serve_waiters();
                     position += consumed;
                 }
                 Ok(Decoded::Nothing { consumed }) => position += consumed,
@@ -90,8 +86,8 @@ impl Shard {
         command: &'static Command,
         args: Args<'_>,
     ) {
-        if command.flags.contains(Flags::BLOCKING) && stream_blocks(args) {
-            return self.reply_error(session, &NO_BLOCKING);
+        if may_block(command, args) {
+            return self.begin_blocking(session, command, args);
         }
         match route(command, args, self.map, self.id, session.peer.door) {
             Route::One(shard) if shard == self.id => self.execute_here(session, command, args),
@@ -132,32 +128,33 @@ impl Shard {
         }
     }
 
-    /// Runs a single request's command on our own keys, unless there is no memory for it.
+    /// Runs a single request's command on our own keys, unless there is no memory for it. As [`Shard::run_command`].
     pub(crate) fn run_single(
         &mut self,
         command: &'static Command,
         args: Args<'_>,
         version: RespVersion,
         out: &mut BytesMut,
-    ) {
+    ) -> Option<Box<Wait>> {
         if self.memory_limit_bytes > 0
             && command.flags.contains(Flags::DENYOOM)
             && !self.make_room()
         {
             self.stats.error_replies += 1;
-            return Encoder::new(out, version).error(&ErrorReply::OutOfMemory);
+            Encoder::new(out, version).error(&ErrorReply::OutOfMemory);
+            return None;
         }
-        self.run_command(command, args, version, out);
+        self.run_command(command, args, version, out)
     }
 
-    /// Runs a command on our own keys; its reply is appended to `out`.
+    /// Runs a command on our own keys; its reply is appended to `out`. If it found nothing and may wait: for what.
     pub(crate) fn run_command(
         &mut self,
         command: &'static Command,
         args: Args<'_>,
         version: RespVersion,
         out: &mut BytesMut,
-    ) {
+    ) -> Option<Box<Wait>> {
         // A reader may run beside transactions that hold the same key and whose moment is earlier: it hides what has
         // expired for itself, and leaves its removal to somebody who has the key alone.
         let beside_others = !self.locks.is_empty() && !command.is_write();
@@ -170,14 +167,18 @@ impl Shard {
             reply: Encoder::new(out, version),
             effects: &mut self.effects,
             now: self.now,
+            wait: None,
         };
-        if context.run(command, args).is_err() {
+        let result = context.run(command, args);
+        let wait = context.wait.take();
+        if result.is_err() {
             self.stats.error_replies += 1;
         }
         if beside_others {
             self.keyspace.set_expiry_mode(ExpiryMode::Remove);
         }
         self.settle_effects();
+        wait
     }
 
     fn execute_on_node(

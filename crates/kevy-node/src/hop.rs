@@ -83,6 +83,7 @@ impl Shard {
             let mark = replies.len();
             self.run_single(request.command, args, batch.version, &mut replies);
             batch.lengths.push((request.sequence, replies.len() - mark));
+            self.serve_waiters();
         }
         self.keyspace.set_touching(true);
         batch.replies = replies;

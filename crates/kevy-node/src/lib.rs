@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blocking;
 mod changes;
 pub mod command_table;
 pub mod commands;

@@ -2,7 +2,7 @@
 
 use crate::host::Slot;
 use crate::message::Message;
-use crate::session::Session;
+use crate::session::{Session, State};
 use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::stats::Summary;
@@ -21,6 +21,8 @@ pub enum Query {
     Clients(ClientFilter),
     /// Close its sessions that suit (`CLIENT KILL`).
     Kill(ClientFilter),
+    /// Unblock this session, with an error or as if its time were over (`CLIENT UNBLOCK`).
+    Unblock(ConnectionId, bool),
     /// Take these settings (`CONFIG SET`).
     Configure(Box<Settings>),
     /// Set counters back (`CONFIG RESETSTAT`).
@@ -213,6 +215,9 @@ impl Shard {
             Query::Summary => Answer::Summary(Box::new(self.summary())),
             Query::Clients(filter) => Answer::Clients(self.clients(&filter)),
             Query::Kill(filter) => Answer::Count(self.kill(&filter)),
+            Query::Unblock(connection, with_error) => {
+                Answer::Count(self.unblock_client(connection, with_error))
+            }
             Query::Configure(settings) => {
                 self.configure(*settings);
                 Answer::Done
@@ -277,8 +282,8 @@ impl Shard {
             .map(|session| session.slot)
             .collect();
         for &slot in &victims {
-            let asks = self.session(slot).is_some_and(Session::is_blocked);
-            if asks {
+            let asks = |session: &Session| session.state == State::Blocked && !session.is_blocked();
+            if self.session(slot).is_some_and(asks) {
                 self.drain_when_answered(slot);
             } else {
                 self.close(slot);

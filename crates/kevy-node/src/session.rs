@@ -1,6 +1,7 @@
 //! One client connection: the bytes it sent that are no whole request yet, its replies in order, and what it said about
 //! itself.
 
+use crate::blocking::Blocked;
 use crate::host::{Peer, Slot};
 use crate::query::Query;
 use crate::reply_order::ReplyOrder;
@@ -37,6 +38,8 @@ pub struct Session {
     pub(crate) queue: Option<Box<Queue>>,
     /// The keys it watches, whoever owns them.
     pub(crate) watched: BTreeSet<Vec<u8>>,
+    /// What it waits for, if its last request blocks it.
+    pub(crate) blocked: Option<Box<Blocked>>,
     /// Whether the next request may be executed.
     pub(crate) state: State,
     /// Whether it stands in the shard's list of sessions with output.
@@ -92,7 +95,7 @@ pub enum ReplyMode {
 pub(crate) enum State {
     /// Executes requests as they come.
     Open,
-    /// Waits for a transaction: what comes after it in the pipeline must see its effects.
+    /// Waits for a transaction, or is blocked: what comes after it in the pipeline must see its effects.
     Blocked,
     /// Executes nothing more; closed once its replies are sent (`QUIT`, a protocol error, the end of its stream).
     Draining,
@@ -113,6 +116,7 @@ impl Session {
             input: BytesMut::new(),
             queue: None,
             watched: BTreeSet::new(),
+            blocked: None,
             state: State::Open,
             in_output_list: false,
             above_soft_limit_since: None,
@@ -139,9 +143,9 @@ impl Session {
         self.client.version == RespVersion::V2 && self.subscribed.any()
     }
 
-    /// Whether it waits for a transaction.
+    /// Whether a request blocks it until there is something for it.
     pub fn is_blocked(&self) -> bool {
-        self.state == State::Blocked
+        self.blocked.is_some()
     }
 
     /// Bytes of requests not executed yet.

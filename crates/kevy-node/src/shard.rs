@@ -6,6 +6,7 @@
 //! The other files of this crate add to it: `execute` (requests of a session), `hop` (requests of other shards),
 //! `transaction` (both sides of a transaction over several shards), `commands` (what a session or the control plane answers).
 
+use crate::blocking::Blocking;
 use crate::command_table::CommandTable;
 use crate::host::{Peer, Slot};
 use crate::lock_table::{LockTable, Ticket};
@@ -99,6 +100,8 @@ pub struct Shard {
     pub(crate) locks: LockTable,
     /// Keys that sessions, of whatever shard, watch here.
     pub(crate) watches: Watches,
+    /// Who waits for keys, here and elsewhere.
+    pub(crate) blocking: Blocking,
     /// Claims that transactions hold here.
     pub(crate) held: HashMap<TransactionId, Ticket, FixedState>,
     /// Who waits for which claim.
@@ -171,6 +174,7 @@ impl Shard {
             next_connection: 0,
             locks: LockTable::new(),
             watches: Watches::default(),
+            blocking: Blocking::default(),
             held: HashMap::default(),
             waiting: BTreeMap::new(),
             transactions: BTreeMap::new(),
@@ -209,9 +213,15 @@ impl Shard {
     /// Begins a turn at `now`, and does what has become due.
     pub fn handle_time(&mut self, now: Now) {
         self.now = now;
-        if now.monotonic < self.next_cron {
-            return;
+        self.end_overdue_waits();
+        if now.monotonic >= self.next_cron {
+            self.run_cron();
         }
+        self.handle_local();
+    }
+
+    fn run_cron(&mut self) {
+        let now = self.now;
         self.next_cron = now.monotonic + self.cron_interval();
         self.expire();
         self.close_idle_clients();
@@ -272,6 +282,7 @@ impl Shard {
         let Some(mut session) = self.take_session(slot) else {
             return;
         };
+        self.abandon_waiting(&mut session);
         let gone = session.state == State::Draining;
         session.drain();
         if gone || session.is_drained() {
@@ -316,6 +327,7 @@ impl Shard {
             let Some(mut session) = self.take_session(slot) else {
                 continue;
             };
+            self.abandon_waiting(&mut session);
             session.drain();
             self.return_session(session);
         }
@@ -326,7 +338,8 @@ impl Shard {
 
     /// When [`Shard::handle_time`] is due at the latest.
     pub fn deadline(&self) -> Instant {
-        self.next_cron
+        let waits_end = self.blocking.deadline();
+        waits_end.map_or(self.next_cron, |end| end.min(self.next_cron))
     }
 
     /// Whether other shards owe us answers.
@@ -396,6 +409,8 @@ impl Shard {
             return false;
         };
         match session.state {
+            // Also of who waits for long the end must be noticed; `client_query_buffer_limit` bounds what comes before it.
+            State::Blocked if session.is_blocked() => true,
             State::Blocked => session.input_bytes() < BLOCKED_INPUT_BYTES,
             // Of a draining session the end of the stream must still be noticed.
             State::Open | State::Draining => true,
@@ -430,10 +445,18 @@ impl Shard {
         }
     }
 
-    /// Handles messages to ourselves until there are none. Not from within a handler: a loop, no recursion.
+    /// Serves who waits, handles messages to ourselves and goes on with sessions that were unblocked, until there is nothing
+    /// left of all that. Not from within a handler: a loop, no recursion.
     fn handle_local(&mut self) {
-        while let Some(message) = self.local.pop_front() {
-            self.dispatch_message(self.id, message);
+        loop {
+            self.serve_waiters();
+            if let Some(message) = self.local.pop_front() {
+                self.dispatch_message(self.id, message);
+            } else if let Some(slot) = self.blocking.resumed.pop_front() {
+                self.resume(slot);
+            } else {
+                return;
+            }
         }
     }
 
@@ -455,6 +478,9 @@ impl Shard {
             Message::Release(id) => self.release(id),
             Message::Ask(id, query) => self.answer(from, id, query),
             Message::Told(id, answer) => self.told(id, from, *answer),
+            Message::Offer(offer) => self.take_offer(from, *offer),
+            Message::Served(served) => self.take_served(*served),
+            Message::StopWaiting(id) => self.remove_waiter(id),
             Message::Unwatch(connection) => self.unwatch(connection),
             Message::ShutDown => self.handle_shutdown(),
             Message::Goodbye => self.count_goodbye(),

@@ -34,6 +34,8 @@ pub struct Stats {
     pub locks_refused: u64,
     /// Claims that had to wait.
     pub lock_waits: u64,
+    /// Entries that were offered to blocked sessions.
+    pub offers: u64,
     /// Calls of each command, by its number in the command table.
     pub calls: Vec<u64>,
     /// Requests per second lately.
@@ -58,6 +60,7 @@ impl Stats {
             transactions_in_order: 0,
             locks_refused: 0,
             lock_waits: 0,
+            offers: 0,
             calls: Vec::new(),
             ops_per_second: 0,
             sampled: (now.monotonic, 0),

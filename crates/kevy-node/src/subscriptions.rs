@@ -214,6 +214,7 @@ impl Shard {
     pub(crate) fn forget(&mut self, session: &mut Session) {
         self.subscriptions.remove_all(session);
         self.unwatch_all(session);
+        self.abandon_waiting(session);
         if let Some((id, query)) = session.held_question.take() {
             self.put_question(id, &query);
         }

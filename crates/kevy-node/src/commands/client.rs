@@ -50,6 +50,16 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             ..ROW
         },
         NodeCommand {
+            name: "unblock",
+            arity: -3,
+            flags: ADMIN,
+            since: "5.0.0",
+            complexity: "O(log N) where N is the number of client connections",
+            summary: "Unblock a client blocked in a blocking command from a different connection",
+            run: super::blocking::unblock,
+            ..ROW
+        },
+        NodeCommand {
             name: "getname",
             arity: 2,
             flags: PLAIN,
@@ -378,6 +388,8 @@ fn help_client(
             "    Set client meta attr: LIB-NAME or LIB-VER.",
             "SETNAME <name>",
             "    Assign the name <name> to the current connection.",
+            "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+            "    Unblock the specified blocked client.",
             "HELP",
             "    Prints this help.",
         ],

@@ -5,6 +5,7 @@
     reason = "all commands have one signature, whether they can fail or not"
 )]
 
+mod blocking;
 mod client;
 mod client_line;
 mod cluster;
@@ -50,6 +51,7 @@ pub type NodeCommand = Row<Run>;
 pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
     [
         connection::COMMANDS,
+        blocking::COMMANDS,
         client::COMMANDS,
         cluster::COMMANDS,
         command::COMMANDS,

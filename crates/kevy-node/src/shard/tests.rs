@@ -8,6 +8,7 @@ use kevy_proto::time::UnixMillis;
 use std::collections::BTreeMap as Map;
 use std::fmt::Write;
 
+mod blocking_tests;
 mod multi_tests;
 
 /// All shards of one process.

@@ -114,6 +114,8 @@ impl Shard {
         let Some(mut session) = self.take_session(caller.slot) else {
             return;
         };
+        // If it was blocked: not any more.
+        self.stop_waiting(&mut session);
         session.replies.complete(caller.reply_number, reply);
         if session.state == State::Blocked {
             session.state = State::Open;
