@@ -236,7 +236,10 @@ impl Shard {
                 self.blocking.resumed.push_back(slot);
             }
         }
-        self.return_session(session);
+        // Another session may be at work: its batches are not to be flushed in the name of this one.
+        self.sessions[slot.index()] = Some(session);
+        self.announce_output(slot);
+        self.close_above_hard_limit(slot);
     }
 
     /// Goes on with a session that was unblocked.

@@ -4,12 +4,12 @@ use super::*;
 use kevy_proto::time::Instant;
 
 impl Process {
-    fn heard(&mut self, client: Client) -> String {
+    pub(super) fn heard(&mut self, client: Client) -> String {
         String::from_utf8(self.received.remove(&client).unwrap_or_default()).expect("text")
     }
 
     /// Lets time pass on all shards.
-    fn advance(&mut self, milliseconds: u64) {
+    pub(super) fn advance(&mut self, milliseconds: u64) {
         let nanos = self.shards[0].now.monotonic.nanos + milliseconds * 1_000_000;
         let unix = UnixMillis((nanos / 1_000_000) as i64);
         let monotonic = Instant::from_nanos(nanos);
@@ -19,7 +19,7 @@ impl Process {
         self.settle();
     }
 
-    fn assert_nobody_waits(&self) {
+    pub(super) fn assert_nobody_waits(&self) {
         self.assert_nothing_is_left();
         for shard in &self.shards {
             assert!(shard.blocking.waiters.is_idle() && shard.blocking.deadline().is_none());
@@ -27,11 +27,11 @@ impl Process {
         }
     }
 
-    fn disconnect(&mut self, client: Client) {
+    pub(super) fn disconnect(&mut self, client: Client) {
         self.shards[usize::from(client.0)].handle_disconnected(client.1);
     }
 
-    fn stir_well(&mut self, most: u64) {
+    pub(super) fn stir_well(&mut self, most: u64) {
         for _ in 0..self.rng.below(most) {
             self.step();
         }
@@ -60,69 +60,74 @@ fn everywhere(seed: u64, test: impl Fn(&mut Process, Client, Client, u16, u16)) 
     }
 }
 
+/// Requests that wait, what is pushed, and the reply.
+fn waits(k: &str, d: &str) -> [(String, String, String); 10] {
+    [
+        (
+            format!("BLPOP {k} 0"),
+            format!("RPUSH {k} a b"),
+            pair(k, "a"),
+        ),
+        (
+            format!("BRPOP nope {k} 0"),
+            format!("RPUSH {k} a b"),
+            pair(k, "b"),
+        ),
+        (
+            format!("BLMPOP 0 2 {k} nope LEFT COUNT 5"),
+            format!("RPUSH {k} a b"),
+            format!("*2\r\n{}*2\r\n{}{}", bulk(k), bulk("a"), bulk("b")),
+        ),
+        (
+            format!("BLMOVE {k} {d} LEFT RIGHT 0"),
+            format!("RPUSH {k} a b"),
+            bulk("a"),
+        ),
+        (
+            format!("BLMOVE {k} {k} LEFT RIGHT 0"),
+            format!("RPUSH {k} a b"),
+            bulk("a"),
+        ),
+        (
+            format!("BRPOPLPUSH {k} {d} 0"),
+            format!("RPUSH {k} a b"),
+            bulk("b"),
+        ),
+        (
+            format!("BZPOPMIN {k} 0"),
+            format!("ZADD {k} 1 a 2 b"),
+            format!("*3\r\n{}{}{}", bulk(k), bulk("a"), bulk("1")),
+        ),
+        (
+            format!("BZPOPMAX nope {k} 0"),
+            format!("ZADD {k} 1 a 2 b"),
+            format!("*3\r\n{}{}{}", bulk(k), bulk("b"), bulk("2")),
+        ),
+        (
+            format!("BZMPOP 0 1 {k} MIN COUNT 2"),
+            format!("ZADD {k} 1 a"),
+            format!("*2\r\n{}*1\r\n*2\r\n{}{}", bulk(k), bulk("a"), bulk("1")),
+        ),
+        (
+            format!("XREAD BLOCK 0 STREAMS nope {k} $ $"),
+            format!("XADD {k} 1 f v"),
+            format!(
+                "*1\r\n*2\r\n{}*1\r\n*2\r\n{}*2\r\n{}{}",
+                bulk(k),
+                bulk("1-0"),
+                bulk("f"),
+                bulk("v")
+            ),
+        ),
+    ]
+}
+
 #[test]
 fn what_is_pushed_is_popped_by_who_waits() {
     everywhere(41, |process, waiter, pusher, owner, shards| {
         let k = key_on("k", owner, shards);
         let d = key_on("d", (owner + 1) % shards, shards);
-        for (request, push, expected) in [
-            (
-                format!("BLPOP {k} 0"),
-                format!("RPUSH {k} a b"),
-                pair(&k, "a"),
-            ),
-            (
-                format!("BRPOP nope {k} 0"),
-                format!("RPUSH {k} a b"),
-                pair(&k, "b"),
-            ),
-            (
-                format!("BLMPOP 0 2 {k} nope LEFT COUNT 5"),
-                format!("RPUSH {k} a b"),
-                format!("*2\r\n{}*2\r\n{}{}", bulk(&k), bulk("a"), bulk("b")),
-            ),
-            (
-                format!("BLMOVE {k} {d} LEFT RIGHT 0"),
-                format!("RPUSH {k} a b"),
-                bulk("a"),
-            ),
-            (
-                format!("BLMOVE {k} {k} LEFT RIGHT 0"),
-                format!("RPUSH {k} a b"),
-                bulk("a"),
-            ),
-            (
-                format!("BRPOPLPUSH {k} {d} 0"),
-                format!("RPUSH {k} a b"),
-                bulk("b"),
-            ),
-            (
-                format!("BZPOPMIN {k} 0"),
-                format!("ZADD {k} 1 a 2 b"),
-                format!("*3\r\n{}{}{}", bulk(&k), bulk("a"), bulk("1")),
-            ),
-            (
-                format!("BZPOPMAX nope {k} 0"),
-                format!("ZADD {k} 1 a 2 b"),
-                format!("*3\r\n{}{}{}", bulk(&k), bulk("b"), bulk("2")),
-            ),
-            (
-                format!("BZMPOP 0 1 {k} MIN COUNT 2"),
-                format!("ZADD {k} 1 a"),
-                format!("*2\r\n{}*1\r\n*2\r\n{}{}", bulk(&k), bulk("a"), bulk("1")),
-            ),
-            (
-                format!("XREAD BLOCK 0 STREAMS nope {k} $ $"),
-                format!("XADD {k} 1 f v"),
-                format!(
-                    "*1\r\n*2\r\n{}*1\r\n*2\r\n{}*2\r\n{}{}",
-                    bulk(&k),
-                    bulk("1-0"),
-                    bulk("f"),
-                    bulk("v")
-                ),
-            ),
-        ] {
+        for (request, push, expected) in waits(&k, &d) {
             assert_eq!(process.ask(waiter, &request), "", "{request}");
             assert!(process.ask(pusher, "CLIENT LIST").contains(" flags=b "));
             process.ask(pusher, &push);
@@ -484,88 +489,4 @@ fn a_shutdown_does_not_wait_for_who_waits() {
     process.settle();
     assert_eq!(process.shards[0].poll_close(), Some(client.1));
     process.assert_nobody_waits();
-}
-
-/// Producers, consumers of all kinds, consumers that go: every element is delivered once, or still there.
-#[test]
-fn nothing_is_lost_and_nothing_is_delivered_twice() {
-    for seed in 0..300 {
-        let mut process = Process::new(1 + (seed % 4) as u16, 1000 + seed);
-        let shards = 1 + (seed % 4) as u16;
-        let keys: Vec<String> = (0..4)
-            .map(|n| key_on(&format!("q{n}-"), n % shards, shards))
-            .collect();
-        let mut pushed = 0;
-        let mut seen: Vec<u64> = Vec::new();
-        let mut clients: Vec<Client> = (0..8)
-            .map(|n| process.connect(n % shards, u32::from(n), Door::Main))
-            .collect();
-        let mut next_slot = 8;
-        for _ in 0..120 {
-            let pick = |rng: &mut Rng| keys[rng.below(4) as usize].clone();
-            let (a, b) = (pick(&mut process.rng), pick(&mut process.rng));
-            let at = process.rng.below(clients.len() as u64) as usize;
-            let client = clients[at];
-            let request = match process.rng.below(10) {
-                0..3 => {
-                    pushed += 2;
-                    format!("RPUSH {a} {} {}", pushed - 2, pushed - 1)
-                }
-                3 => {
-                    pushed += 2;
-                    format!(
-                        "MULTI\r\nRPUSH {a} {}\r\nRPUSH {b} {}\r\nEXEC",
-                        pushed - 2,
-                        pushed - 1
-                    )
-                }
-                4..6 => format!("BLPOP {a} {b} 0.01"),
-                6 => format!("BLMOVE {a} {b} LEFT RIGHT 0"),
-                7 => format!("BLMPOP 0 2 {a} {b} RIGHT COUNT 2"),
-                8 => format!("RENAME {a} other\r\nRENAME other {a}"),
-                _ => {
-                    process.disconnect(client);
-                    collect(&mut process, client, &mut seen);
-                    clients[at] = process.connect(client.0, next_slot, Door::Main);
-                    next_slot += 1;
-                    continue;
-                }
-            };
-            process.send(client, format!("{request}\r\n").as_bytes());
-            process.stir_well(6);
-            if process.rng.below(10) == 0 {
-                process.advance(20);
-            }
-        }
-        process.settle();
-        // Those that still wait go.
-        for &client in &clients {
-            process.disconnect(client);
-            process.settle();
-        }
-        let last = process.connect(0, next_slot, Door::Main);
-        for key in &keys {
-            process.ask(last, &format!("BLMPOP 0.01 1 {key} LEFT COUNT 1000"));
-        }
-        process.advance(20);
-        for client in process.received.keys().copied().collect::<Vec<_>>() {
-            collect(&mut process, client, &mut seen);
-        }
-        process.assert_nobody_waits();
-        // A `BLMOVE` shows its element, which is then popped elsewhere.
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen, (0..pushed).collect::<Vec<u64>>(), "seed {seed}");
-    }
-}
-
-/// Elements of what a client heard.
-fn collect(process: &mut Process, client: Client, seen: &mut Vec<u64>) {
-    let heard = process.heard(client);
-    seen.extend(
-        heard
-            .split("\r\n")
-            .filter(|line| !line.starts_with([':', '$', '*']))
-            .filter_map(|line| line.parse::<u64>().ok()),
-    );
 }
