@@ -1,6 +1,7 @@
 //! The server as its users meet it: starting and stopping, connections, the protocol, cluster answers.
 #![forbid(unsafe_code)]
 
+mod blocking;
 mod cluster;
 mod connections;
 mod protocol;
