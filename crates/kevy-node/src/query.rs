@@ -27,6 +27,8 @@ pub enum Query {
     Clients(ClientFilter),
     /// Close its sessions that suit (`CLIENT KILL`).
     Kill(ClientFilter),
+    /// Unblock this session, with an error or as if its time were over (`CLIENT UNBLOCK`).
+    Unblock(ConnectionId, bool),
     /// Take these settings (`CONFIG SET`).
     Configure(Box<Settings>),
     /// How it fares, or something that `DEBUG` has it do.
@@ -252,6 +254,9 @@ impl Shard {
             }
             Query::Clients(filter) => Answer::Clients(self.clients(&filter)),
             Query::Kill(filter) => Answer::Count(self.kill(&filter)),
+            Query::Unblock(connection, with_error) => {
+                Answer::Count(self.unblock_client(connection, with_error))
+            }
             Query::Configure(settings) => {
                 self.configure(*settings);
                 Answer::Done
@@ -335,8 +340,7 @@ impl Shard {
             .map(|session| session.slot)
             .collect();
         for &slot in &victims {
-            let asks = self.session(slot).is_some_and(Session::is_blocked);
-            if asks {
+            if self.session(slot).is_some_and(Session::waits_for_shards) {
                 self.drain_when_answered(slot);
             } else {
                 self.close(slot);

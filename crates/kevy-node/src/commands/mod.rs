@@ -5,6 +5,7 @@
     reason = "all commands have one signature, whether they can fail or not"
 )]
 
+mod blocking;
 mod categories;
 mod client;
 pub(crate) mod client_line;
@@ -60,6 +61,7 @@ pub type NodeCommand = Row<Run>;
 pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
     [
         connection::COMMANDS,
+        blocking::COMMANDS,
         client::COMMANDS,
         cluster::COMMANDS,
         command::COMMANDS,
