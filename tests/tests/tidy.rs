@@ -12,7 +12,6 @@ const LONG_FILES: &[LongFile] = &[
     ("crates/kevy-engine/src/value/sorted_set/ranking.rs", 540),
     ("crates/kevy-node/src/commands/cluster.rs", 520),
     ("crates/kevy-node/src/commands/command.rs", 540),
-    ("crates/kevy-node/src/settings/directive.rs", 520),
     ("crates/kevy-node/src/shard.rs", 680),
 ];
 

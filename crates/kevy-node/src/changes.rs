@@ -33,6 +33,11 @@ impl Shard {
         let effects = std::mem::take(&mut self.effects);
         for effect in effects.iter() {
             match key_of(&mut self.commands, effect) {
+                Some(key) if is_beside_entries(effect) => {
+                    self.watches.hit_beside_entries(key);
+                    // A consumer must hear that its group is gone.
+                    self.blocking.waiters.note(key);
+                }
                 Some(key) => self.note_change(key),
                 None => self.note_emptied(),
             }
@@ -64,6 +69,10 @@ impl Shard {
             let Some(key) = key_of(&mut self.commands, effect) else {
                 continue;
             };
+            // A command on several keys makes no stream for the sake of a group.
+            if is_beside_entries(effect) {
+                continue;
+            }
             let owner = self.map.owner_of_key(key);
             if let Some(index) = shards.iter().position(|shard| *shard == owner) {
                 changed[index].push(key);
@@ -72,6 +81,13 @@ impl Shard {
         self.effects.clear();
         changed
     }
+}
+
+/// Whether an effect concerns what a stream knows beside its entries: its consumer groups and its last id. As in Redis
+/// that is no change to those who watch the key.
+fn is_beside_entries(effect: Args<'_>) -> bool {
+    let names: [&[u8]; 4] = [b"XGROUP", b"XCLAIM", b"XACK", b"XSETID"];
+    names.contains(&effect.at(0))
 }
 
 /// The key that an effect concerns: where its row says, else argument 1. `FLUSHALL` has none.

@@ -6,10 +6,11 @@ use crate::commands::pubsub::{is_allowed_to_subscribers, refused_to_subscribers}
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
+use crate::stats::Failure;
 use bytes::BytesMut;
 use kevy_engine::keyspace::ExpiryMode;
 use kevy_engine::{Command, Context, Wait, may_block};
-use kevy_proto::command::Flags;
+use kevy_proto::command::{Flags, Placement};
 use kevy_proto::ids::ShardId;
 use kevy_proto::resp::{
     Args, Decoded, Encoder, ErrorReply, ProtocolError, RespVersion, is_cross_protocol,
@@ -20,19 +21,25 @@ impl Shard {
     pub(crate) fn execute_input(&mut self, session: &mut Session, input: &[u8]) -> usize {
         let mut decoder = std::mem::take(&mut session.decoder);
         let mut position = 0;
+        self.start_stopwatch();
         while session.state == State::Open && position < input.len() {
             let rest = &input[position..];
             match decoder.decode(rest) {
                 Ok(Decoded::Request { consumed }) => {
-                    self.execute(session, decoder.args(rest));
-                    self.serve_waiters();
+                    let args = decoder.args(rest);
+                    self.execute(session, args);
                     position += consumed;
+                    if self.stopwatch.is_due() || position == input.len() {
+                        self.settle_request(session, args);
+                    }
+                    self.serve_waiters();
                 }
                 Ok(Decoded::Nothing { consumed }) => position += consumed,
                 Ok(Decoded::Incomplete) => break,
                 Err(error) => self.protocol_error(session, error),
             }
         }
+        self.settle_stopwatch();
         session.decoder = decoder;
         position
     }
@@ -61,10 +68,16 @@ impl Shard {
         match self.commands.find(args) {
             Ok(found) if session.is_restricted() && !is_allowed_to_subscribers(found) => {
                 let name = self.commands.all()[found.index].full_name;
-                self.refuse(session, &refused_to_subscribers(name));
+                self.refuse(session, Some(found.index), &refused_to_subscribers(name));
             }
             Ok(found) => self.execute_found(session, found, args),
-            Err(error) => self.refuse(session, &error),
+            Err(error) => {
+                let mut index = None;
+                if let ErrorReply::WrongArity(name) = &error {
+                    index = self.commands.position_of_full_name(name);
+                }
+                self.refuse(session, index, &error);
+            }
         }
     }
 
@@ -74,9 +87,13 @@ impl Shard {
         }
         self.stats.count_call(found.index);
         session.client.last_command = self.commands.all()[found.index].full_name;
+        self.measure(found.index, args.len());
         match found.handler {
             Handler::Engine(command) => self.execute_on_keys(session, command, args),
             Handler::Node(command) => self.execute_on_node(session, command.run, args),
+        }
+        if session.waits_for_shards() {
+            self.measure_waiting(found, session, args);
         }
     }
 
@@ -97,6 +114,9 @@ impl Shard {
                 self.reply_error(session, &ErrorReply::Moved { slot, address });
             }
             Route::Owners(owners) => self.begin_on_owners(session, command, args, owners),
+            Route::Everywhere if command.placement == Placement::Together => {
+                self.begin_with_gathering(session, command, args);
+            }
             Route::Everywhere => self.begin_everywhere(session, command, args),
         }
     }
@@ -140,11 +160,15 @@ impl Shard {
             && command.flags.contains(Flags::DENYOOM)
             && !self.make_room()
         {
-            self.stats.error_replies += 1;
-            Encoder::new(out, version).error(&ErrorReply::OutOfMemory);
+            let (index, error) = (self.stopwatch.current, ErrorReply::OutOfMemory);
+            self.stats
+                .count_command_error(index, Failure::Rejected, &error);
+            Encoder::new(out, version).error(&error);
             return None;
         }
-        self.run_command(command, args, version, out)
+        let wait = self.run_command(command, args, version, out);
+        self.stopwatch.note_run();
+        wait
     }
 
     /// Runs a command on our own keys; its reply is appended to `out`. If it found nothing and may wait: for what.
@@ -171,8 +195,10 @@ impl Shard {
         };
         let result = context.run(command, args);
         let wait = context.wait.take();
-        if result.is_err() {
-            self.stats.error_replies += 1;
+        if let Err(error) = result {
+            let index = self.stopwatch.current;
+            self.stats
+                .count_command_error(index, Failure::Failed, &error);
         }
         if beside_others {
             self.keyspace.set_expiry_mode(ExpiryMode::Remove);
@@ -188,7 +214,8 @@ impl Shard {
         args: Args<'_>,
     ) {
         let mut reply = BytesMut::new();
-        match run(self, session, args, &mut reply) {
+        let outcome = run(self, session, args, &mut reply);
+        match outcome {
             Ok(Outcome::Replied) => Self::finish_reply(session, reply),
             Ok(Outcome::Silent) => session.replies.push(BytesMut::new()),
             Ok(Outcome::Ask(query, finish)) => {
@@ -197,14 +224,19 @@ impl Shard {
             Ok(Outcome::Later) => {}
             Err(error) => {
                 reply.clear();
+                let index = self.stopwatch.current;
+                self.stats.count_failure(index, Failure::Failed);
                 self.reply_error(session, &error);
             }
+        }
+        if !session.waits_for_shards() {
+            self.stopwatch.note_run();
         }
     }
 
     /// Adds an error as the reply of the session's next request.
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &ErrorReply) {
-        self.stats.error_replies += 1;
+        self.stats.count_error(error);
         let mut reply = BytesMut::new();
         Encoder::new(&mut reply, session.client.version).error(error);
         Self::finish_reply(session, reply);

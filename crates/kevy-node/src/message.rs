@@ -11,12 +11,14 @@
 use crate::blocking::{Offer, Registration, Served};
 use crate::host::Slot;
 use crate::query::{Answer, Query};
+use crate::slow_log::SlowRequest;
 use bytes::BytesMut;
 use kevy_engine::Command;
 use kevy_engine::keyspace::Detached;
 use kevy_proto::ids::{ConnectionId, TransactionId};
 use kevy_proto::resp::{Args, RequestBuffer, RespVersion, Span};
 use kevy_proto::time::Now;
+use std::time::Duration;
 
 /// A message between two shards.
 #[derive(Debug)]
@@ -59,6 +61,8 @@ pub enum Message {
     Served(Box<Served>),
     /// A session waits no longer.
     StopWaiting(TransactionId),
+    /// A request took long: for the slow log.
+    Slow(Box<SlowRequest>),
     /// A connection watches nothing any more.
     Unwatch(ConnectionId),
     /// The process is to stop.
@@ -88,6 +92,8 @@ pub struct Batch {
     pub replies: BytesMut,
     /// For each reply: which request it answers, and its length in bytes.
     pub lengths: Vec<(u64, usize)>,
+    /// Requests that belong into the slow log, by their places in `requests`, and how long they took.
+    pub slow: Vec<(usize, Duration)>,
 }
 
 /// One request of a batch.
@@ -97,13 +103,15 @@ pub struct Hopped {
     pub sequence: u64,
     /// What to run.
     pub command: &'static Command,
+    /// The command's number in the command table.
+    pub index: usize,
     /// Its first span, and how many it has.
     pub spans: (usize, usize),
 }
 
 impl Batch {
     /// Adds a request.
-    pub fn push(&mut self, sequence: u64, command: &'static Command, args: Args<'_>) {
+    pub fn push(&mut self, sequence: u64, command: &'static Command, index: usize, args: Args<'_>) {
         let first = self.spans.len();
         for arg in args.iter() {
             self.spans.push(Span {
@@ -115,6 +123,7 @@ impl Batch {
         self.requests.push(Hopped {
             sequence,
             command,
+            index,
             spans: (first, args.len()),
         });
     }
@@ -139,6 +148,7 @@ impl Batch {
         self.spans.clear();
         self.replies.clear();
         self.lengths.clear();
+        self.slow.clear();
     }
 
     /// Largest buffer that an idle batch keeps.

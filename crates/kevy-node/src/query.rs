@@ -2,7 +2,7 @@
 
 use crate::host::Slot;
 use crate::message::Message;
-use crate::session::{Session, State};
+use crate::session::Session;
 use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::stats::Summary;
@@ -127,11 +127,7 @@ impl ClientFilter {
             b"pubsub" => self.subscribed = Some(true),
             b"master" | b"replica" | b"slave" => self.none = true,
             _ => {
-                let error = format!(
-                    "ERR Unknown client type '{}'",
-                    String::from_utf8_lossy(name)
-                );
-                return Err(ErrorReply::Other(error.into()));
+                return Err(ErrorReply::quoting("ERR Unknown client type '", name, "'"));
             }
         }
         Ok(())
@@ -282,8 +278,7 @@ impl Shard {
             .map(|session| session.slot)
             .collect();
         for &slot in &victims {
-            let asks = |session: &Session| session.state == State::Blocked && !session.is_blocked();
-            if self.session(slot).is_some_and(asks) {
+            if self.session(slot).is_some_and(Session::waits_for_shards) {
                 self.drain_when_answered(slot);
             } else {
                 self.close(slot);

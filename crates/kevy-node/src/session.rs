@@ -9,7 +9,7 @@ use crate::subscriptions::Subscribed;
 use crate::transaction::queue::Queue;
 use bytes::BytesMut;
 use kevy_proto::ids::{ConnectionId, TransactionId};
-use kevy_proto::resp::{Decoder, Limits, RespVersion};
+use kevy_proto::resp::{Decoder, Limits, RequestBuffer, RespVersion};
 use kevy_proto::time::{Instant, Now};
 use std::collections::BTreeSet;
 
@@ -26,6 +26,8 @@ pub struct Session {
     pub client: Client,
     /// Its replies.
     pub replies: ReplyOrder,
+    /// The request whose reply it waits for, to be measured.
+    pub(crate) waits: Option<Box<WaitingRequest>>,
     /// What it listens to.
     pub(crate) subscribed: Subscribed,
     /// A question to the shards that must wait for the replies before it.
@@ -79,6 +81,17 @@ pub struct Client {
     pub last_command: &'static str,
 }
 
+/// A request that waits for other shards.
+#[derive(Debug)]
+pub(crate) struct WaitingRequest {
+    /// Its command, by its number in the command table.
+    pub index: usize,
+    /// When it began.
+    pub began: Instant,
+    /// Its arguments, if it may come into the slow log.
+    pub request: Option<RequestBuffer>,
+}
+
 /// `CLIENT REPLY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyMode {
@@ -110,6 +123,7 @@ impl Session {
             peer,
             client: Client::new(now),
             replies: ReplyOrder::default(),
+            waits: None,
             subscribed: Subscribed::default(),
             held_question: None,
             decoder: Decoder::with_limits(limits),
@@ -141,6 +155,11 @@ impl Session {
     /// Whether it may do little else than subscribe: in RESP2 messages and replies would be mixed up.
     pub(crate) fn is_restricted(&self) -> bool {
         self.client.version == RespVersion::V2 && self.subscribed.any()
+    }
+
+    /// Whether it waits for a transaction, or for the answer to a question.
+    pub(crate) fn waits_for_shards(&self) -> bool {
+        self.state == State::Blocked && self.blocked.is_none()
     }
 
     /// Whether a request blocks it until there is something for it.

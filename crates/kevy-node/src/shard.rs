@@ -8,12 +8,16 @@
 
 use crate::blocking::Blocking;
 use crate::command_table::CommandTable;
+use crate::histogram::Histograms;
 use crate::host::{Peer, Slot};
+use crate::latency::{Event, Latencies};
 use crate::lock_table::{LockTable, Ticket};
 use crate::message::{Batch, Message};
 use crate::session::{Session, State};
 use crate::settings::{LogLevel, Settings};
+use crate::slow_log::SlowLog;
 use crate::stats::Stats;
+use crate::stopwatch::Stopwatch;
 use crate::subscriptions::Subscriptions;
 use crate::transaction::{Transaction, Waiting};
 use crate::watch::Watches;
@@ -31,7 +35,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many expired keys are removed in one turn.
+/// How many expired keys are removed in one turn, for each step of `active-expire-effort`.
 pub const EXPIRED_PER_TURN: usize = 200;
 /// How long a shutdown waits for replies that are outstanding.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
@@ -72,9 +76,22 @@ pub struct Process {
     pub executable: String,
     /// Path of the configuration file, empty without one.
     pub config_file: String,
+    /// Reads the monotonic clock at the very moment, to measure commands. Without it they all take no time: in simulation.
+    pub fine_clock: Option<fn() -> Instant>,
+    /// Stops the calling shard for a while (`DEBUG SLEEP`). Without it nobody sleeps.
+    pub sleep: Option<fn(Duration)>,
+    /// Replaces the configuration file by this text, whole or not at all (`CONFIG REWRITE`).
+    pub rewrite_config: Option<RewriteConfig>,
     /// Changes how much is logged (`CONFIG SET loglevel`).
     pub set_log_level: Option<fn(LogLevel)>,
 }
+
+/// Reads the configuration file, hands its text to the function and replaces it by what comes back, so that after
+/// a crash either the old or the new text is there.
+///
+/// Errors: what the function or the system says; the old text then still stands.
+pub type RewriteConfig =
+    fn(path: &str, edit: &dyn Fn(&str) -> Result<String, String>) -> std::io::Result<()>;
 
 /// One core's data plane.
 #[derive(Debug)]
@@ -90,6 +107,10 @@ pub struct Shard {
     pub(crate) effects: Effects,
     pub(crate) commands: CommandTable,
     pub(crate) stats: Stats,
+    pub(crate) stopwatch: Stopwatch,
+    pub(crate) histograms: Histograms,
+    pub(crate) latencies: Latencies,
+    pub(crate) slow_log: SlowLog,
     pub(crate) rng: Rng,
     /// This shard's share of `maxmemory`; 0: no limit.
     pub(crate) memory_limit_bytes: u64,
@@ -166,6 +187,10 @@ impl Shard {
             effects: Effects::off(),
             commands: CommandTable::new(),
             stats: Stats::new(config.now),
+            stopwatch: Stopwatch::default(),
+            histograms: Histograms::default(),
+            latencies: Latencies::default(),
+            slow_log: SlowLog::default(),
             rng: Rng::from_seed(config.seed ^ 0x6b65_7679),
             memory_limit_bytes: 0,
             eviction_policy: EvictionPolicy::NoEviction,
@@ -481,6 +506,7 @@ impl Shard {
             Message::Offer(offer) => self.take_offer(from, *offer),
             Message::Served(served) => self.take_served(*served),
             Message::StopWaiting(id) => self.remove_waiter(id),
+            Message::Slow(request) => self.keep_slow(*request),
             Message::Unwatch(connection) => self.unwatch(connection),
             Message::ShutDown => self.handle_shutdown(),
             Message::Goodbye => self.count_goodbye(),
@@ -602,9 +628,11 @@ impl Shard {
         if self.expiry_postponed {
             return;
         }
-        let more = self
-            .keyspace
-            .expire_due(self.now, EXPIRED_PER_TURN, &mut self.effects);
+        let most = EXPIRED_PER_TURN * self.settings.memory.active_expire_effort as usize;
+        let began = self.clock();
+        let more = self.keyspace.expire_due(self.now, most, &mut self.effects);
+        let took = self.clock().saturating_since(began);
+        self.note_latency(Event::ExpireCycle, took);
         if more {
             self.next_cron = self.now.monotonic;
         }

@@ -1,9 +1,40 @@
 //! Counters of one shard. `INFO` adds those of all shards up.
 
+use crate::histogram::Histograms;
 use crate::shard::Shard;
 use crate::subscriptions::Topic;
 use bytes::Bytes;
+use kevy_proto::resp::ErrorReply;
 use kevy_proto::time::{Instant, Now};
+use std::collections::BTreeMap;
+
+/// Most codes of errors that are counted apart, as in Redis.
+pub const MAX_ERROR_CODES: usize = 128;
+
+/// The number of a command that is not counted.
+pub const UNKNOWN_COMMAND: usize = usize::MAX;
+
+/// What is counted of one command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandStats {
+    /// Calls.
+    pub calls: u64,
+    /// How long they took together; those that are measured in batches count with their shares.
+    pub nanos: u64,
+    /// Requests that were refused before they ran.
+    pub rejected: u64,
+    /// Calls that ended with an error.
+    pub failed: u64,
+}
+
+/// How a command came to its error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It was refused before it ran.
+    Rejected,
+    /// It ran.
+    Failed,
+}
 
 /// Counters of one shard since its start (or `CONFIG RESETSTAT`).
 #[derive(Clone, Debug)]
@@ -16,6 +47,8 @@ pub struct Stats {
     pub commands_processed: u64,
     /// Errors replied.
     pub error_replies: u64,
+    /// The same by their codes (`ERR`, `WRONGTYPE`).
+    pub errors: BTreeMap<String, u64>,
     /// Connections closed for breaking the protocol.
     pub protocol_errors: u64,
     /// Connections closed for a query buffer above its limit.
@@ -36,8 +69,8 @@ pub struct Stats {
     pub lock_waits: u64,
     /// Entries that were offered to blocked sessions.
     pub offers: u64,
-    /// Calls of each command, by its number in the command table.
-    pub calls: Vec<u64>,
+    /// What is counted of each command, by its number in the command table.
+    pub commands: Vec<CommandStats>,
     /// Requests per second lately.
     pub ops_per_second: u64,
     sampled: (Instant, u64),
@@ -51,6 +84,7 @@ impl Stats {
             rejected_connections: 0,
             commands_processed: 0,
             error_replies: 0,
+            errors: BTreeMap::new(),
             protocol_errors: 0,
             query_buffer_limit_disconnections: 0,
             output_buffer_limit_disconnections: 0,
@@ -61,7 +95,7 @@ impl Stats {
             locks_refused: 0,
             lock_waits: 0,
             offers: 0,
-            calls: Vec::new(),
+            commands: Vec::new(),
             ops_per_second: 0,
             sampled: (now.monotonic, 0),
         }
@@ -69,10 +103,52 @@ impl Stats {
 
     /// Counts a call of the command with this number.
     pub fn count_call(&mut self, index: usize) {
-        if self.calls.len() <= index {
-            self.calls.resize(index + 1, 0);
+        if let Some(command) = self.command(index) {
+            command.calls += 1;
         }
-        self.calls[index] += 1;
+    }
+
+    /// Counts how long calls of the command with this number took.
+    pub fn count_time(&mut self, index: usize, nanos: u64) {
+        if let Some(command) = self.command(index) {
+            command.nanos += nanos;
+        }
+    }
+
+    /// Counts an error reply.
+    pub fn count_error(&mut self, error: &ErrorReply) {
+        self.error_replies += 1;
+        let code = error.code();
+        if let Some(count) = self.errors.get_mut(code) {
+            *count += 1;
+        } else if self.errors.len() < MAX_ERROR_CODES {
+            self.errors.insert(code.to_owned(), 1);
+        }
+    }
+
+    /// Counts an error of the command with this number: it was refused, or it failed when it ran.
+    pub fn count_command_error(&mut self, index: usize, how: Failure, error: &ErrorReply) {
+        self.count_error(error);
+        self.count_failure(index, how);
+    }
+
+    /// Counts that the command with this number came to an error that is counted elsewhere.
+    pub fn count_failure(&mut self, index: usize, how: Failure) {
+        let Some(command) = self.command(index) else {
+            return;
+        };
+        match how {
+            Failure::Rejected => command.rejected += 1,
+            Failure::Failed => command.failed += 1,
+        }
+    }
+
+    #[inline]
+    fn command(&mut self, index: usize) -> Option<&mut CommandStats> {
+        if self.commands.len() <= index && index != UNKNOWN_COMMAND {
+            self.commands.resize(index + 1, CommandStats::default());
+        }
+        self.commands.get_mut(index)
     }
 
     /// Takes a sample for `instantaneous_ops_per_sec`, once a cron.
@@ -128,6 +204,7 @@ impl Shard {
     /// Sets the counters back to zero (`CONFIG RESETSTAT`).
     pub(crate) fn reset_stats(&mut self) {
         self.stats = Stats::new(self.now);
+        self.histograms = Histograms::default();
         self.keyspace.reset_stats();
     }
 

@@ -82,6 +82,19 @@ impl Watches {
         }
     }
 
+    /// What a stream knows beside its entries was changed: that is news only of a stream that was not there.
+    pub(crate) fn hit_beside_entries(&mut self, key: &[u8]) {
+        let Some(watched) = self.by_key.get(key) else {
+            return;
+        };
+        for connection in &watched.watchers {
+            if let Some(watcher) = self.by_connection.get_mut(connection) {
+                let mut keys = watcher.keys.iter();
+                watcher.hit |= keys.any(|(own, existed)| own == key && !existed);
+            }
+        }
+    }
+
     /// The key space was emptied: a key that was not there has not changed.
     pub(crate) fn hit_all_that_existed(&mut self) {
         let existed = self.by_key.values().filter(|watched| watched.existed);

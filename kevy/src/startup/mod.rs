@@ -2,6 +2,7 @@
 //!
 //! Everything that can fail does so here, before a shard runs, with one message that says what to do.
 
+pub(crate) mod config_file;
 pub(crate) mod cores;
 pub(crate) mod data_directory;
 pub(crate) mod logging;

@@ -120,7 +120,7 @@ fn round_trip(rng: &mut Rng) -> Args {
     args
 }
 
-fn pattern(rng: &mut Rng) -> Vec<u8> {
+pub(super) fn pattern(rng: &mut Rng) -> Vec<u8> {
     let patterns = [
         "*", "a*", "?", "[a-c]", "[^a]", "[^a-c]*", "key:*", "{tag}?", "\\a", "*1", "", "**a**",
         "[a", "[c-a]",
@@ -157,7 +157,7 @@ fn sort(rng: &mut Rng, name: &str) -> Args {
     for _ in 0..rng.u8(..3) {
         args.extend(match rng.u8(..6) {
             0 => args!["BY", "nosort"],
-            1 => args!["GET", word(rng, &["#", "a*"])],
+            1 => args!["GET", "#"],
             2 => args!["LIMIT", index(rng), index(rng)],
             3 => args![word(rng, &["ASC", "DESC"])],
             4 => args!["ALPHA"],
@@ -165,4 +165,17 @@ fn sort(rng: &mut Rng, name: &str) -> Args {
         });
     }
     args
+}
+
+/// What SORT takes as a pattern. kevy looks for its keys on the shard that sorts, so only one shard sees all.
+pub(super) fn sort_pattern(rng: &mut Rng, shards: u16) -> Vec<u8> {
+    let everywhere = ["nosort", "#", "#"];
+    let patterns = [
+        "*", "key:*", "h1->*", "*->a", "h*->a", "nosuch_*", "{tag}*", "->*",
+    ];
+    if shards == 1 && rng.u8(..4) > 0 {
+        word(rng, &patterns)
+    } else {
+        word(rng, &everywhere)
+    }
 }

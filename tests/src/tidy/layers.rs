@@ -93,7 +93,8 @@ const LAYERS: &[Layer] = &[
         package: "kevy-client",
         directory: "crates/kevy-client",
         may_import: &["kevy-proto"],
-        runtime: &[],
+        // Only for its feature `tokio`.
+        runtime: &["tokio"],
         pure: false,
         no_std: false,
     },

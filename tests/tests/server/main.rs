@@ -4,6 +4,7 @@
 mod blocking;
 mod cluster;
 mod connections;
+mod dump;
 mod protocol;
 mod starting;
 

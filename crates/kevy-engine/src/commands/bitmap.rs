@@ -11,8 +11,6 @@ use core::ops::Range;
 use kevy_proto::command::{Flags, Keys, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 
-/// No bit of a string lies at or beyond this offset.
-const MAX_BITS: i64 = super::LONGEST_STRING_BYTES as i64 * 8;
 const BAD_OFFSET: ErrorReply = ErrorReply::text("ERR bit offset is not an integer or out of range");
 
 /// The commands of this file.
@@ -88,8 +86,13 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// The offset of a bit that `text` says; the unit is `unit_bits` bits after a `#`.
-pub(super) fn bit_offset(text: &[u8], unit_bits: Option<u32>) -> Result<usize, ErrorReply> {
+/// The offset of a bit that `text` says; the unit is `unit_bits` bits after a `#`. It
+/// must lie within a string of `longest_bytes`.
+pub(super) fn bit_offset(
+    text: &[u8],
+    unit_bits: Option<u32>,
+    longest_bytes: usize,
+) -> Result<usize, ErrorReply> {
     let offset = match (text, unit_bits) {
         // Redis multiplies without a check for overflow, so that some huge offsets come out small.
         ([b'#', number @ ..], Some(bits)) => {
@@ -98,7 +101,7 @@ pub(super) fn bit_offset(text: &[u8], unit_bits: Option<u32>) -> Result<usize, E
         (number, Some(_) | None) => number::parse_i64(number),
     };
     offset
-        .filter(|offset| (0..MAX_BITS).contains(offset))
+        .filter(|offset| usize::try_from(offset >> 3).is_ok_and(|byte| byte < longest_bytes))
         .map(|offset| offset as usize)
         .ok_or(BAD_OFFSET)
 }
@@ -111,7 +114,7 @@ fn bit_at(bytes: &[u8], offset: usize) -> bool {
 
 fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let key = args.at(1);
-    let offset = bit_offset(args.at(2), None)?;
+    let offset = bit_offset(args.at(2), None, ctx.keyspace.longest_string_bytes())?;
     let bit = match args.at(3) {
         b"0" => false,
         b"1" => true,
@@ -140,7 +143,7 @@ fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
 }
 
 fn getbit(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
-    let offset = bit_offset(args.at(2), None)?;
+    let offset = bit_offset(args.at(2), None, ctx.keyspace.longest_string_bytes())?;
     let value = ctx.keyspace.string(args.at(1), ctx.now, ctx.effects)?;
     let bit = bit_at(value.unwrap_or_default(), offset);
     ctx.reply.integer(i64::from(bit));

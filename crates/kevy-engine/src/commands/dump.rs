@@ -3,7 +3,9 @@
 use super::is_option;
 use crate::keyspace::{Expiry, ExpiryMode};
 use crate::number::integer;
-use crate::{Command, Context, payload};
+use crate::rdb::{Decoded, Encoded, Kind, Reader, decode, payload};
+use crate::value::EncodingLimits;
+use crate::{Command, Context};
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 use kevy_proto::time::UnixMillis;
@@ -23,24 +25,36 @@ pub(super) const COMMANDS: &[Command] = &[
         run: dump,
         subcommands: &[],
     },
+    RESTORE,
     Row {
-        name: "restore",
-        arity: -4,
-        flags: Flags::WRITE.with(Flags::DENYOOM),
-        keys: ONE_KEY,
-        placement: Placement::Together,
-        group: "generic",
-        since: "2.6.0",
-        complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
-        summary: "Creates a key from the serialized form of a value.",
-        run: restore,
-        subcommands: &[],
+        name: "restore-asking",
+        flags: Flags::WRITE.with(Flags::DENYOOM).with(Flags::ASKING),
+        group: "server",
+        since: "3.0.0",
+        summary: "Creates a key from the serialized form of a value while its slot moves.",
+        ..RESTORE
     },
 ];
 
+const RESTORE: Command = Row {
+    name: "restore",
+    arity: -4,
+    flags: Flags::WRITE.with(Flags::DENYOOM),
+    keys: ONE_KEY,
+    placement: Placement::Together,
+    group: "generic",
+    since: "2.6.0",
+    complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
+    summary: "Creates a key from the serialized form of a value.",
+    run: restore,
+    subcommands: &[],
+};
+
 fn dump(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
-    match cx.keyspace.string(args.at(1), cx.now, cx.effects)? {
-        Some(value) => cx.reply.bulk(&payload::dump_string(value)),
+    let fields_now_ms = cx.keyspace.fields_now_ms(cx.now);
+    let entry = cx.keyspace.lookup(args.at(1), cx.now, cx.effects);
+    match entry.and_then(|entry| Encoded::of(entry, fields_now_ms)) {
+        Some(encoded) => cx.reply.bulk(&encoded.into_payload()),
         None => cx.reply.null(),
     }
     Ok(())
@@ -57,7 +71,7 @@ fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     if ttl_ms < 0 {
         return Err(ErrorReply::text("ERR Invalid TTL value, must be >= 0"));
     }
-    let value = payload::restore_string(payload::check_footer(args.at(3))?)?;
+    let value = decode_payload(payload::open(args.at(3))?, &cx.keyspace.encoding_limits())?;
     let deadline = options.deadline(ttl_ms, cx.now.unix);
     let passed = deadline.is_some_and(|at| at <= cx.now.unix)
         && cx.keyspace.expiry_mode() != ExpiryMode::Ignore;
@@ -65,12 +79,29 @@ fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         remove(cx, key);
     } else {
         let mut access = cx.keyspace.lookup_for_write(key, cx.now, cx.effects);
-        access.set_string(&value, deadline.map_or(Expiry::Never, Expiry::At));
+        let text = match value {
+            Decoded::String(text) => {
+                access.set_string(&text, deadline.map_or(Expiry::Never, Expiry::At));
+                Some(text)
+            }
+            Decoded::Collection(value) => {
+                access.set_value(value, deadline);
+                None
+            }
+        };
         access.set_access(options.idle_seconds, options.frequency);
-        emit_effects(cx, key, &value, deadline);
+        emit_effects(cx, args, text.as_deref(), deadline);
     }
     cx.reply.ok();
     Ok(())
+}
+
+/// The value in a payload without footer. Bytes after the value are ignored, as Redis ignores them.
+fn decode_payload<'a>(bytes: &'a [u8], limits: &EncodingLimits) -> Result<Decoded<'a>, ErrorReply> {
+    let mut reader = Reader::new(bytes);
+    let kind = reader.byte().and_then(Kind::from_byte);
+    kind.and_then(|kind| decode(kind, &mut reader, limits))
+        .ok_or(ErrorReply::text("ERR Bad data format"))
 }
 
 fn remove(cx: &mut Context<'_>, key: &[u8]) {
@@ -79,14 +110,23 @@ fn remove(cx: &mut Context<'_>, key: &[u8]) {
     }
 }
 
-fn emit_effects(cx: &mut Context<'_>, key: &[u8], value: &[u8], deadline: Option<UnixMillis>) {
-    match deadline {
-        Some(at) => {
-            let mut digits = itoa::Buffer::new();
-            let at = digits.format(at.0).as_bytes();
-            cx.effects.emit(&[b"SET", key, value, b"PXAT", at]);
+/// Emits what sets the key: a string, if it is one, in the open; anything else by its payload.
+fn emit_effects(
+    cx: &mut Context<'_>,
+    args: Args<'_>,
+    text: Option<&[u8]>,
+    deadline: Option<UnixMillis>,
+) {
+    let (key, payload) = (args.at(1), args.at(3));
+    let mut digits = itoa::Buffer::new();
+    let at = digits.format(deadline.map_or(0, |at| at.0)).as_bytes();
+    match (text, deadline) {
+        (Some(text), Some(_)) => cx.effects.emit(&[b"SET", key, text, b"PXAT", at]),
+        (Some(text), None) => cx.effects.emit(&[b"SET", key, text]),
+        (None, _) => {
+            let request = [&b"RESTORE"[..], key, at, payload, b"REPLACE", b"ABSTTL"];
+            cx.effects.emit(&request);
         }
-        None => cx.effects.emit(&[b"SET", key, value]),
     }
 }
 

@@ -5,7 +5,6 @@
 use crate::keyspace::{ExpiryMode, KeyAccess};
 use crate::number::integer;
 use crate::{Command, Context};
-use alloc::borrow::{Cow, ToOwned};
 use alloc::string::String;
 use core::cmp::Ordering;
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
@@ -249,9 +248,7 @@ pub(super) fn is(option: &[u8], name: &str) -> bool {
 }
 
 fn unsupported(option: &[u8]) -> ErrorReply {
-    let mut text = "ERR Unsupported option ".to_owned();
-    text.push_str(&String::from_utf8_lossy(option));
-    ErrorReply::Other(Cow::Owned(text))
+    ErrorReply::quoting("ERR Unsupported option ", option, "")
 }
 
 fn persist(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {

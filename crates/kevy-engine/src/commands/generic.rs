@@ -7,6 +7,8 @@ use crate::{Command, Context};
 use kevy_proto::command::{ALL_KEYS, Flags, Join, ONE_KEY, Placement, Row, TWO_KEYS};
 use kevy_proto::resp::{Args, ErrorReply};
 
+const SAME_OBJECT: ErrorReply = ErrorReply::text("ERR source and destination objects are the same");
+
 /// The commands of this family.
 pub(super) const COMMANDS: &[Command] = &[
     Row {
@@ -113,6 +115,19 @@ pub(super) const COMMANDS: &[Command] = &[
         run: copy,
         subcommands: &[],
     },
+    Row {
+        name: "move",
+        arity: 3,
+        flags: Flags::WRITE.with(Flags::FAST),
+        keys: ONE_KEY,
+        placement: Placement::Together,
+        group: "generic",
+        since: "1.0.0",
+        complexity: "O(1)",
+        summary: "Moves a key to another database: an error, for there is one only.",
+        run: move_to_database,
+        subcommands: &[],
+    },
 ];
 
 fn del(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
@@ -202,13 +217,17 @@ fn place(cx: &mut Context<'_>, entry: Detached) {
     cx.keyspace.put(entry);
 }
 
+/// The only database that a key may be moved to is the one it is in.
+fn move_to_database(_cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
+    database(args.at(2))?;
+    Err(SAME_OBJECT)
+}
+
 fn copy(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let (from, to) = (args.at(1), args.at(2));
     let replace = copy_options(args)?;
     if from == to {
-        return Err(ErrorReply::text(
-            "ERR source and destination objects are the same",
-        ));
+        return Err(SAME_OBJECT);
     }
     let copied = copy_key(cx, from, to, replace);
     cx.reply.integer(i64::from(copied));

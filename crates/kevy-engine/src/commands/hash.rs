@@ -4,6 +4,7 @@
 //! expired by then do not exist for it. A function that changes a hash removes some of those first, with their own effect.
 
 mod change;
+pub(super) mod expiring;
 pub(super) mod field_expiry;
 mod random;
 mod read;

@@ -24,9 +24,9 @@ mod sorted_set;
 mod stream;
 mod string;
 
+pub use sort::{sort_follows_patterns, sort_reach};
 pub use stream::request_for_stream;
 pub(crate) use stream::{group_has_news, stream_blocks};
-pub use string::LONGEST_STRING_BYTES;
 
 use crate::Command;
 use kevy_proto::resp::Args;
@@ -69,6 +69,7 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         geo::search::COMMANDS,
         hash::COMMANDS,
         hash::field_expiry::COMMANDS,
+        hash::expiring::COMMANDS,
         hyperloglog::COMMANDS,
         stream::write::COMMANDS,
         stream::range::COMMANDS,

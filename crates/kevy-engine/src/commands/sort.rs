@@ -1,11 +1,15 @@
 //! `SORT` and `SORT_RO`: the elements of a list, a set or a sorted set in another order, or what other keys say about them.
 //!
 //! Elements are loaded ([`elements`]), ordered by themselves or by what a pattern leads to ([`order`], [`pattern`]), and
-//! replied or stored. Patterns lead to keys of this keyspace only.
+//! replied or stored. Patterns lead to keys of this keyspace; who spreads keys over several brings them together first
+//! ([`reach`]).
 
 mod elements;
 mod order;
 mod pattern;
+mod reach;
+
+pub use reach::{sort_follows_patterns, sort_reach};
 
 use super::is_option;
 use crate::number::integer;

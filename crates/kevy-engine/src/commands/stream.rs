@@ -17,9 +17,7 @@ pub(crate) use wait::{group_has_news, stream_blocks};
 
 use crate::Effects;
 use crate::value::stream::{Element, Entries, Entry, Group, Pending, StreamId};
-use alloc::borrow::Cow;
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use kevy_proto::resp::{Encoder, ErrorReply};
 
@@ -163,40 +161,32 @@ fn emit_progress(
 
 /// There is no such group, or no stream that could have it; what `after` adds is the command's own.
 fn no_group(key: &[u8], group: &[u8], after: &str) -> ErrorReply {
-    other(format!(
-        "NOGROUP No such key '{}' or consumer group '{}'{after}",
-        shown(key),
-        shown(group)
-    ))
+    const MIDDLE: &[u8] = b"' or consumer group '";
+    let names = [shown(key), MIDDLE, shown(group)].concat();
+    ErrorReply::quoting("NOGROUP No such key '", &names, &["'", after].concat())
 }
 
 /// There is such a stream, but no such group.
 fn no_group_in_key(key: &[u8], group: &[u8]) -> ErrorReply {
-    other(format!(
-        "NOGROUP No such consumer group '{}' for key name '{}'",
-        shown(group),
-        shown(key)
-    ))
+    let names = [shown(group), b"' for key name '", shown(key)].concat();
+    ErrorReply::quoting("NOGROUP No such consumer group '", &names, "'")
 }
 
 /// The options do not fit the subcommand `given` of `container`.
 fn bad_subcommand(given: &[u8], container: &str) -> ErrorReply {
     const LONGEST_QUOTED_BYTES: usize = 128;
     let given = &given[..given.len().min(LONGEST_QUOTED_BYTES)];
-    other(format!(
-        "ERR unknown subcommand or wrong number of arguments for '{}'. Try {container} HELP.",
-        shown(given)
-    ))
-}
-
-fn other(text: String) -> ErrorReply {
-    ErrorReply::Other(Cow::Owned(text))
+    ErrorReply::quoting(
+        "ERR unknown subcommand or wrong number of arguments for '",
+        given,
+        &format!("'. Try {container} HELP."),
+    )
 }
 
 /// An argument as Redis shows it in errors: to its first zero byte.
-fn shown(argument: &[u8]) -> Cow<'_, str> {
+fn shown(argument: &[u8]) -> &[u8] {
     let end = memchr::memchr(0, argument).unwrap_or(argument.len());
-    String::from_utf8_lossy(&argument[..end])
+    &argument[..end]
 }
 
 /// The count of a `COUNT` option that means "all" if it is not positive.

@@ -1,10 +1,9 @@
 //! Access to values that are collections.
 
-use super::entry::{Entry, Object, Value};
+use super::entry::{Entry, Value};
 use super::{Keyspace, Place};
 use crate::Effects;
 use crate::value::{Collection, EncodingLimits};
-use alloc::boxed::Box;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::time::Now;
 
@@ -147,10 +146,5 @@ impl Keyspace {
 }
 
 fn object(key: &[u8], value: Value) -> Entry {
-    Entry::Object(Box::new(Object {
-        key: Box::from(key),
-        deadline: None,
-        clock: 0,
-        value,
-    }))
+    Entry::of_value(key, value, None, 0)
 }

@@ -157,6 +157,16 @@ impl Entry {
         Self::String(Blob::new(parts))
     }
 
+    /// An entry for a value that grows in place.
+    pub(super) fn of_value(key: &[u8], value: Value, deadline: Option<i64>, clock: u32) -> Self {
+        Self::Object(Box::new(Object {
+            key: Box::from(key),
+            deadline,
+            clock,
+            value,
+        }))
+    }
+
     /// The key.
     #[inline]
     pub fn key(&self) -> &[u8] {
@@ -328,12 +338,8 @@ impl Entry {
             let mut bytes = Vec::new();
             grow(&mut bytes, parts.value.len() + more_bytes);
             bytes.extend_from_slice(parts.value);
-            *self = Self::Object(Box::new(Object {
-                key: Box::from(parts.key),
-                deadline: parts.deadline,
-                clock: parts.clock,
-                value: Value::String(bytes),
-            }));
+            let value = Value::String(bytes);
+            *self = Self::of_value(parts.key, value, parts.deadline, parts.clock);
         }
         match self {
             Self::Object(object) => {

@@ -1,7 +1,7 @@
 //! One key, found once, to be read and then changed.
 
 use super::blob::Parts;
-use super::{Encoding, Entry, Expiry, Keyspace, StringMut};
+use super::{Encoding, Entry, Expiry, Keyspace, StringMut, Value};
 use crate::segmented::Place;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::time::{Now, UnixMillis};
@@ -94,6 +94,15 @@ impl<'a> KeyAccess<'a> {
         keyspace.used_bytes = keyspace.used_bytes - before.1 + entry.memory_bytes();
         keyspace.deadline_changed(self.hash, before.0, parts.deadline);
         keyspace.part_deadline_changed(self.hash, part_deadline, None);
+    }
+
+    /// Makes the key hold `value`, whatever it held.
+    pub fn set_value(&mut self, value: Value, deadline: Option<UnixMillis>) {
+        self.remove();
+        let keyspace = &mut *self.keyspace;
+        let clock = keyspace.tracking.fresh(self.now);
+        let entry = Entry::of_value(self.key, value, deadline.map(|at| at.0), clock);
+        self.place = Some(keyspace.insert(self.hash, entry));
     }
 
     /// Makes the key go at `deadline`, or stay; says whether there is such a key.

@@ -40,6 +40,9 @@ use kevy_proto::resp::ErrorReply;
 use kevy_proto::rng::Rng;
 use kevy_proto::time::{Now, UnixMillis};
 
+/// The longest string that a command may make unless it is set otherwise, in bytes: Redis's default `proto-max-bulk-len`.
+pub const LONGEST_STRING_BYTES: usize = 512 * 1024 * 1024;
+
 /// Counters of a keyspace since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceStats {
@@ -80,6 +83,8 @@ pub struct Keyspace {
     /// The sum of the entries' [`Entry::memory_bytes`].
     used_bytes: usize,
     encoding_limits: EncodingLimits,
+    longest_string_bytes: usize,
+    eviction_samples: u32,
 }
 
 impl Keyspace {
@@ -107,6 +112,8 @@ impl Keyspace {
                 hash_seed: seed,
                 ..EncodingLimits::default()
             },
+            longest_string_bytes: LONGEST_STRING_BYTES,
+            eviction_samples: eviction::DEFAULT_SAMPLES,
         }
     }
 
@@ -263,6 +270,21 @@ impl Keyspace {
     /// Whether accesses are noted (`CLIENT NO-TOUCH`).
     pub fn set_touching(&mut self, touching: bool) {
         self.touching = touching;
+    }
+
+    /// The longest string that a command may make, in bytes.
+    pub fn longest_string_bytes(&self) -> usize {
+        self.longest_string_bytes
+    }
+
+    /// Changes how long a string a command may make, in bytes (`proto-max-bulk-len`).
+    pub fn set_longest_string(&mut self, bytes: usize) {
+        self.longest_string_bytes = bytes;
+    }
+
+    /// Changes how many keys are compared to find the one to evict (`maxmemory-samples`).
+    pub fn set_eviction_samples(&mut self, samples: u32) {
+        self.eviction_samples = samples;
     }
 
     /// The generator of random choices of the keyspace.

@@ -209,6 +209,11 @@ impl List {
         }
     }
 
+    /// The elements from left to right, in the runs that lie together.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = impl Iterator<Item = &[u8]>> {
+        self.pieces().map(Packed::iter)
+    }
+
     fn pieces(&self) -> impl DoubleEndedIterator<Item = &Packed> {
         let (first, second) = match &self.form {
             Form::Small(packed) => (core::slice::from_ref(packed), [].as_slice()),

@@ -9,15 +9,15 @@ mod block;
 mod entries;
 mod group;
 mod id;
-mod listpack;
 mod radix;
 mod rebuild;
 
+pub use crate::rdb::Element;
+pub(crate) use block::Block;
 pub use block::Entry;
 pub use entries::{Entries, Keep, Trim};
 pub use group::{Consumer, ConsumerNumber, Group, Pending};
 pub use id::{IdText, StreamId};
-pub use listpack::Element;
 
 use super::Collection;
 use crate::Effects;
@@ -35,6 +35,14 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// A stream of these entries, without groups.
+    pub(crate) fn from_entries(entries: Entries) -> Self {
+        Self {
+            entries,
+            ..Self::default()
+        }
+    }
+
     /// The entries.
     pub fn entries(&self) -> &Entries {
         &self.entries

@@ -225,7 +225,11 @@ impl Shard {
     fn run_for(&mut self, waiter: &Waiter, args: kevy_proto::resp::Args<'_>) -> Option<BytesMut> {
         let mut reply = BytesMut::new();
         self.keyspace.set_touching(!waiter.no_touch);
+        // Whoever changed the key is measured without it.
+        let measured = self.stopwatch.current;
+        self.measure_by_name(waiter.command.name);
         let wait = self.run_single(waiter.command, args, waiter.version, &mut reply);
+        self.stopwatch.current = measured;
         self.keyspace.set_touching(true);
         wait.is_none().then_some(reply)
     }

@@ -286,7 +286,7 @@ impl Shard {
         if with_error {
             let mut reply = BytesMut::new();
             Encoder::new(&mut reply, version).error(&UNBLOCKED);
-            self.stats.error_replies += 1;
+            self.stats.count_error(&UNBLOCKED);
             self.unblock(slot, reply);
         } else {
             self.time_out(slot);
@@ -349,6 +349,7 @@ impl Shard {
             return self.take_up(&waiter, party, lent, &others);
         }
         let meeting = Meeting {
+            keys: args,
             parties: vec![party],
             lent: vec![lent],
             keep_locks: false,

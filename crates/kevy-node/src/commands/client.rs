@@ -223,9 +223,7 @@ fn kill_option(
         filter.set_type(value)?;
     } else if is(option, "user") {
         if !is(value, "default") {
-            return Err(ErrorReply::Other(
-                format!("ERR No such user '{}'", text(value)).into(),
-            ));
+            return Err(ErrorReply::quoting("ERR No such user '", value, "'"));
         }
     } else if is(option, "skipme") {
         filter.except = match (is(value, "yes"), is(value, "no")) {
@@ -282,8 +280,10 @@ fn set_info(
     } else if is(attribute, "lib-ver") {
         &mut session.client.library_version
     } else {
-        return Err(ErrorReply::Other(
-            format!("ERR Unrecognized option '{}'", text(attribute)).into(),
+        return Err(ErrorReply::quoting(
+            "ERR Unrecognized option '",
+            attribute,
+            "'",
         ));
     };
     if !is_printable(value) {

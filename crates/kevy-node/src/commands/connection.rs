@@ -127,9 +127,8 @@ fn hello(
                 at += 2;
             }
             _ => {
-                return Err(ErrorReply::Other(
-                    format!("ERR Syntax error in HELLO option '{}'", text(option)).into(),
-                ));
+                let before = "ERR Syntax error in HELLO option '";
+                return Err(ErrorReply::quoting(before, option, "'"));
             }
         }
     }

@@ -283,7 +283,7 @@ fn modules(_: &Shard, _: &Total) -> String {
 fn command_stats(shard: &Shard, total: &Total) -> String {
     let mut text = "# Commandstats\r\n".to_owned();
     for (index, named) in shard.commands.all().iter().enumerate() {
-        let calls = total.sum(|s| s.stats.calls.get(index).copied().unwrap_or(0));
+        let calls = total.sum(|s| s.stats.commands.get(index).map_or(0, |c| c.calls));
         if calls > 0 {
             let _ = write!(text, "cmdstat_{}:calls={calls}\r\n", named.full_name);
         }

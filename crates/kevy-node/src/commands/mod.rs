@@ -6,13 +6,16 @@
 )]
 
 mod blocking;
+mod categories;
 mod client;
 mod client_line;
 mod cluster;
 mod command;
 mod config;
 mod connection;
+pub mod document;
 mod info;
+mod key_uses;
 pub(crate) mod pubsub;
 mod server;
 mod transaction;

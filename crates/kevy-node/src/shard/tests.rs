@@ -9,6 +9,7 @@ use std::collections::BTreeMap as Map;
 use std::fmt::Write;
 
 mod blocking_tests;
+mod gather_tests;
 mod multi_tests;
 mod queue_tests;
 

@@ -117,6 +117,7 @@ impl Shard {
         // If it was blocked: not any more.
         self.stop_waiting(&mut session);
         session.replies.complete(caller.reply_number, reply);
+        self.settle_waiting(&mut session);
         if session.state == State::Blocked {
             session.state = State::Open;
             self.execute_buffered(&mut session);

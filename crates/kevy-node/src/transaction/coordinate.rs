@@ -107,7 +107,6 @@ impl Shard {
             .into_iter()
             .map(|shard| Member::new(shard, Vec::new()))
             .collect();
-        session.watched.clear();
         self.begin(session, work, members);
     }
 
@@ -253,16 +252,17 @@ impl Shard {
         };
         let mut reply = BytesMut::new();
         let mut encoder = Encoder::new(&mut reply, transaction.caller.version);
-        let is_exec = matches!(transaction.work, Work::Exec(_));
+        let is_exec = matches!(&transaction.work, Work::Exec(exec) if !exec.is_single);
         match transaction.denial {
             Some(Denial::WatchHit) => encoder.null_array(),
             Some(Denial::NoMemory) if is_exec => {
-                encoder.error(&aborted_because(&ErrorReply::OutOfMemory.to_string()));
-                self.stats.error_replies += 1;
+                let error = aborted_because(&ErrorReply::OutOfMemory.to_string());
+                encoder.error(&error);
+                self.stats.count_error(&error);
             }
             Some(Denial::NoMemory) | None => {
                 encoder.error(&ErrorReply::OutOfMemory);
-                self.stats.error_replies += 1;
+                self.stats.count_error(&ErrorReply::OutOfMemory);
             }
         }
         self.forget_watches(&transaction);

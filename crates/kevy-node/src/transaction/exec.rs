@@ -46,22 +46,26 @@ pub(super) struct Exec {
     /// `CLIENT REPLY OFF` was one of the commands.
     muted: bool,
     /// The moment of the whole `EXEC`.
-    now: Now,
+    pub(super) now: Now,
+    /// No `EXEC`: one command that needs steps.
+    pub(super) is_single: bool,
 }
 
 /// Positions of keys, by their owners.
-type Owners = Vec<(ShardId, Vec<usize>)>;
+pub(super) type Owners = Vec<(ShardId, Vec<usize>)>;
 
 /// What is under way.
 #[derive(Debug)]
-enum Step {
+pub(super) enum Step {
     Idle,
     /// Commands on one shard.
     One,
     /// A command in parts.
     Parts(&'static Command, RequestBuffer, Owners),
-    /// A command whose entries are on their way here.
-    Together(&'static Command, RequestBuffer, Owners),
+    /// A command whose entries are on their way here, of these keys.
+    Together(&'static Command, RequestBuffer, RequestBuffer, Owners),
+    /// A command of which only what it starts from is on its way here.
+    Gathering(&'static Command, RequestBuffer),
     /// A question to all shards.
     Asking(Finish),
 }
@@ -74,6 +78,36 @@ pub(super) enum StepAnswer {
 }
 
 impl Exec {
+    /// A command by itself that needs steps; its reply is its own.
+    pub(super) fn single(
+        queued: Queued,
+        needs: BTreeMap<ShardId, Needs>,
+        grows: bool,
+        now: Now,
+    ) -> Self {
+        Self::new(VecDeque::from([queued]), needs, grows, now)
+    }
+
+    fn new(
+        commands: VecDeque<Queued>,
+        needs: BTreeMap<ShardId, Needs>,
+        grows: bool,
+        now: Now,
+    ) -> Self {
+        Self {
+            commands,
+            needs,
+            grows,
+            step: Step::Idle,
+            answers: BTreeMap::new(),
+            expected: 0,
+            reply: BytesMut::new(),
+            muted: false,
+            now,
+            is_single: true,
+        }
+    }
+
     /// The claim on `shard`, and whether watches are to be looked at there.
     pub(super) fn claim(&self, shard: ShardId) -> (Claim, bool) {
         self.needs
@@ -119,16 +153,11 @@ impl Shard {
         let mut array = BytesMut::new();
         Encoder::new(&mut array, session.client.version).array(commands.len());
         let exec = Exec {
-            commands: commands.into(),
-            needs,
-            grows,
-            step: Step::Idle,
-            answers: BTreeMap::new(),
-            expected: 0,
             reply: array,
-            muted: false,
-            now: self.now,
+            is_single: false,
+            ..Exec::new(commands.into(), needs, grows, self.now)
         };
+        session.watched.clear();
         self.begin_on_members(session, Work::Exec(Box::new(exec)), members);
         Ok(Outcome::Later)
     }
@@ -154,11 +183,19 @@ impl Shard {
         }
         Encoder::new(reply, version).array(commands.len());
         self.keyspace.set_touching(!session.client.no_touch);
+        let began = self.stopwatch.current;
         for queued in commands {
             if let Handler::Engine(command) = queued.found.handler {
-                self.run_command(command, queued.request.args(), version, reply);
+                let args = queued.request.args();
+                self.measure(queued.found.index, args.len());
+                self.run_command(command, args, version, reply);
+                self.stopwatch.note_run();
+                if self.stopwatch.is_due() {
+                    self.settle_request(session, args);
+                }
             }
         }
+        self.measure(began, 0);
         self.keyspace.set_touching(true);
         Ok(Outcome::Replied)
     }
@@ -219,6 +256,9 @@ impl Shard {
                 return self.send(shard, held(run));
             }
             Route::Owners(owners) => owners,
+            Route::Everywhere if command.placement == Placement::Together => {
+                return self.begin_gathering(id, exec, command, request);
+            }
             Route::Everywhere => (0..map.shards())
                 .map(|index| (ShardId(index), Vec::new()))
                 .collect(),
@@ -236,7 +276,8 @@ impl Shard {
         }
         let count = owners.len();
         let step = if together {
-            Step::Together(command, request, owners)
+            let keys = request.clone();
+            Step::Together(command, request, keys, owners)
         } else {
             Step::Parts(command, request, owners)
         };
@@ -281,7 +322,7 @@ impl Shard {
                 self.put_question(id, &query);
             }
             Err(error) => {
-                self.stats.error_replies += 1;
+                self.stats.count_error(&error);
                 reply.clear();
                 Encoder::new(&mut reply, transaction.caller.version).error(&error);
                 exec.append(&reply);
@@ -305,7 +346,11 @@ impl Shard {
             }
         }
         self.end_step(id, &mut transaction);
-        self.advance_exec(id, transaction);
+        if matches!(&transaction.work, Work::Exec(exec) if exec.expected > 0) {
+            self.transactions.insert(id.sequence, transaction);
+        } else {
+            self.advance_exec(id, transaction);
+        }
     }
 
     fn end_step(&mut self, id: TransactionId, transaction: &mut Transaction) {
@@ -329,7 +374,11 @@ impl Shard {
                 let (args, rng) = (request.args(), &mut self.rng);
                 join(command, args, &parts, rng, caller.version, &mut reply);
             }
-            Step::Together(command, request, owners) => {
+            Step::Gathering(command, request) => {
+                let lent = answers.filter_map(|(_, answer)| answer.lent()).collect();
+                return self.gather(id, exec, command, request, lent);
+            }
+            Step::Together(command, request, keys, owners) => {
                 let lent = answers.filter_map(|(_, answer)| answer.lent()).collect();
                 let own = std::mem::replace(&mut self.now, exec.now);
                 let party = |(shard, positions)| Party {
@@ -338,6 +387,7 @@ impl Shard {
                     positions,
                 };
                 let place = Meeting {
+                    keys: keys.args(),
                     parties: owners.into_iter().map(party).collect(),
                     lent,
                     keep_locks: true,
@@ -400,7 +450,7 @@ impl Exec {
         }
     }
 
-    fn expect(&mut self, step: Step, answers: usize) {
+    pub(super) fn expect(&mut self, step: Step, answers: usize) {
         self.step = step;
         self.expected = answers;
     }

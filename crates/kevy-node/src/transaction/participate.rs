@@ -27,6 +27,8 @@ pub(crate) enum Waiting {
 pub(crate) struct Request {
     origin: Origin,
     command: &'static Command,
+    /// The command's number in the command table.
+    index: usize,
     buffer: RequestBuffer,
 }
 
@@ -103,6 +105,7 @@ impl Shard {
         command: &'static Command,
         args: Args<'_>,
     ) {
+        let index = self.stopwatch.current;
         self.stats.lock_waits += 1;
         let (ticket, _) = self.locks.enqueue(claim);
         let buffer = RequestBuffer::from_args(args);
@@ -111,6 +114,7 @@ impl Shard {
             Waiting::Request(Box::new(Request {
                 origin,
                 command,
+                index,
                 buffer,
             })),
         );
@@ -180,7 +184,11 @@ impl Shard {
         let mut reply = BytesMut::new();
         let own = std::mem::replace(&mut self.now, held.now);
         for (command, request) in &held.commands {
+            self.start_stopwatch();
+            self.measure_by_name(command.name);
             self.run_command(command, request.args(), held.version, &mut reply);
+            self.stopwatch.note_run();
+            self.settle_stopwatch();
         }
         self.now = own;
         let keys = self.keyspace.len();
@@ -193,6 +201,8 @@ impl Shard {
         let mut reply = BytesMut::new();
         // All parts run at the coordinator's moment: a pair of keys expires for all readers at once.
         let own = std::mem::replace(&mut self.now, part.now);
+        // How long it takes is the coordinator's business: the parts run at the same time.
+        self.measure_by_name(part.command.name);
         self.run_command(part.command, part.request.args(), part.version, &mut reply);
         self.now = own;
         let keys = self.keyspace.len();
@@ -253,12 +263,15 @@ impl Shard {
             version: origin.version,
             ..Batch::default()
         });
+        self.start_stopwatch();
+        self.measure(waiting.index, waiting.buffer.args().len());
         self.run_single(
             waiting.command,
             waiting.buffer.args(),
             origin.version,
             &mut batch.replies,
         );
+        self.settle_stopwatch();
         batch.lengths.push((origin.sequence, batch.replies.len()));
         self.send(origin.shard, Message::Replies(batch));
     }

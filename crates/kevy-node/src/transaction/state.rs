@@ -74,7 +74,9 @@ pub(super) enum Phase {
 
 /// Entries that have met here for a command.
 #[derive(Debug)]
-pub(crate) struct Meeting {
+pub(crate) struct Meeting<'a> {
+    /// Their keys.
+    pub(crate) keys: Args<'a>,
     /// Who lent them.
     pub(crate) parties: Vec<Party>,
     /// As they lent them.

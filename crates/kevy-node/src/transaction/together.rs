@@ -42,6 +42,7 @@ impl Shard {
         });
         let (parties, lent) = members.chain(transaction.offered).unzip();
         let meeting = Meeting {
+            keys: request.args(),
             parties,
             lent,
             keep_locks: false,
@@ -80,7 +81,7 @@ impl Shard {
     /// Runs a command on the entries of all owners.
     pub(crate) fn run_together(
         &mut self,
-        meeting: Meeting,
+        meeting: Meeting<'_>,
         command: &'static Command,
         args: Args<'_>,
         version: RespVersion,
@@ -104,15 +105,16 @@ impl Shard {
         };
         let result = context.run(command, args);
         let wait = context.wait.take();
-        if result.is_err() {
-            self.stats.error_replies += 1;
+        if let Err(error) = result {
+            self.stats.count_error(&error);
         }
         let shards: Vec<ShardId> = meeting.parties.iter().map(|party| party.shard).collect();
         let changed = self.changed_keys(&shards);
         self.renew_wish_for_changes();
         let mut restored = Vec::new();
         for (party, changed) in meeting.parties.into_iter().zip(changed) {
-            let keys = party.positions.iter().map(|position| args.at(*position));
+            let keys = party.positions.iter();
+            let keys = keys.map(|position| meeting.keys.at(*position));
             let entries = keys.filter_map(|key| self.meeting.take(key)).collect();
             let back = Restored {
                 changed,

@@ -9,7 +9,6 @@ use crate::value::SortedSet;
 use crate::value::sorted_set::Accumulator;
 use crate::{Command, Context, double};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use kevy_proto::command::{Flags, Keys, ONE_KEY, Placement, Row, TWO_KEYS};
@@ -371,8 +370,8 @@ impl<'a> Request<'a> {
             None
         };
         if let Some(text) = missing {
-            let command = String::from_utf8_lossy(args.at(0));
-            return Err(ErrorReply::Other(format!("ERR {text} {command}").into()));
+            let before = format!("ERR {text} ");
+            return Err(ErrorReply::quoting(&before, args.at(0), ""));
         }
         if self.any && self.count == 0 {
             return Err(ErrorReply::text(

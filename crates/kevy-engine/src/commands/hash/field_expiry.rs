@@ -48,7 +48,7 @@ fn hexpire(cx: &mut Context<'_>, args: Args<'_>, given: Given) -> Result<(), Err
     let key = args.at(1);
     // Redis looks at the key's type before anything else.
     edit(cx, key, |_, _, _| ())?;
-    let deadline = deadline(cx, args, given)?;
+    let deadline = deadline_of(cx, args, args.at(2), given)?;
     let has_condition = ["nx", "xx", "gt", "lt"].iter().any(|o| is(args.at(3), o));
     let fields_at = if has_condition { 4 } else { 3 };
     let condition = Condition::of(has_condition.then(|| args.at(3)));
@@ -83,9 +83,14 @@ fn hexpire(cx: &mut Context<'_>, args: Args<'_>, given: Given) -> Result<(), Err
     Ok(())
 }
 
-/// The deadline that argument 2 gives.
-fn deadline(cx: &Context<'_>, args: Args<'_>, given: Given) -> Result<UnixMillis, ErrorReply> {
-    let number = integer(args.at(2))?;
+/// The deadline that `time` gives.
+pub(super) fn deadline_of(
+    cx: &Context<'_>,
+    args: Args<'_>,
+    time: &[u8],
+    given: Given,
+) -> Result<UnixMillis, ErrorReply> {
+    let number = integer(time)?;
     if number < 0 {
         return Err(ErrorReply::text("ERR invalid expire time, must be >= 0"));
     }
@@ -96,8 +101,12 @@ fn deadline(cx: &Context<'_>, args: Args<'_>, given: Given) -> Result<UnixMillis
 }
 
 /// Reads `FIELDS count field ...` at `at`, to the end of the arguments; `bad_count` is the error for a count below 1.
-fn fields<'a>(args: Args<'a>, at: usize, bad_count: &'static str) -> Result<Args<'a>, ErrorReply> {
-    if !is(args.at(at), "fields") {
+pub(super) fn fields<'a>(
+    args: Args<'a>,
+    at: usize,
+    bad_count: &'static str,
+) -> Result<Args<'a>, ErrorReply> {
+    if at + 2 > args.len() || !is(args.at(at), "fields") {
         return Err(ErrorReply::text(
             "ERR Mandatory argument FIELDS is missing or not at the right position",
         ));
@@ -207,7 +216,7 @@ fn httl(cx: &mut Context<'_>, args: Args<'_>, given: Given) -> Result<(), ErrorR
 }
 
 /// `FIELDS count field ...` at argument 2.
-fn shown_fields(args: Args<'_>) -> Result<Args<'_>, ErrorReply> {
+pub(super) fn shown_fields(args: Args<'_>) -> Result<Args<'_>, ErrorReply> {
     fields(args, 2, "ERR Number of fields must be a positive integer")
 }
 

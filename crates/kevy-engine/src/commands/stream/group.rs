@@ -146,6 +146,19 @@ impl Options {
     }
 }
 
+/// `XGROUP CREATE key group id MKSTREAM ENTRIESREAD n`.
+const LONGEST_CREATE: usize = 8;
+/// `XGROUP SETID key group id ENTRIESREAD n`.
+const LONGEST_SETID: usize = 7;
+
+/// Options may be repeated, but not beyond the length of each of them once; Redis notices after the key and the group.
+fn limit_repetition(args: Args<'_>, longest: usize) -> Result<(), ErrorReply> {
+    if args.len() > longest {
+        return Err(bad_subcommand(args.at(1), "XGROUP"));
+    }
+    Ok(())
+}
+
 fn create(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let options = Options::parse(args, true)?;
     let (key, name) = (args.at(2), args.at(3));
@@ -153,6 +166,7 @@ fn create(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     if stream.is_none() && !options.mkstream {
         return Err(NO_KEY);
     }
+    limit_repetition(args, LONGEST_CREATE)?;
     let last_id = match args.at(4) {
         b"$" => last_id(stream),
         text => id::parse(text)?,
@@ -193,6 +207,7 @@ fn set_id(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         name: args.at(3),
     };
     let changed = edit_group(cx, group, |stream, _| {
+        limit_repetition(args, LONGEST_SETID)?;
         let last_id = match args.at(4) {
             b"$" => last_id(Some(stream)),
             text => id::parse_bound(text, 0)?,

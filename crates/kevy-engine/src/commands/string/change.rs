@@ -42,6 +42,7 @@ pub(in crate::commands) const COMMANDS: &[Command] = &[
 
 fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let (key, tail) = (args.at(1), args.at(2));
+    let longest = ctx.keyspace.longest_string_bytes();
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     let Some(length) = access.string()?.map(<[u8]>::len) else {
         access.set_string(tail, Expiry::Never);
@@ -49,7 +50,7 @@ fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         ctx.reply.length(tail.len());
         return Ok(());
     };
-    check_length(length, tail.len())?;
+    check_length(length, tail.len(), longest)?;
     if !tail.is_empty() || !is_raw(&access) {
         access.string_mut(tail.len())?.append(tail);
         ctx.effects.emit(&[b"APPEND", key, tail]);
@@ -62,13 +63,14 @@ fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let (key, data) = (args.at(1), args.at(3));
     let offset = usize::try_from(number::integer(args.at(2))?)
         .map_err(|_| ErrorReply::text("ERR offset is out of range"))?;
+    let longest = ctx.keyspace.longest_string_bytes();
     let access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     let length = access.string()?.map_or(0, <[u8]>::len);
     if data.is_empty() {
         ctx.reply.length(length);
         return Ok(());
     }
-    check_length(offset, data.len())?;
+    check_length(offset, data.len(), longest)?;
     let end = offset + data.len();
     let mut string = access.string_mut(end.saturating_sub(length))?;
     string.write_at(offset, data);

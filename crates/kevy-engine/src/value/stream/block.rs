@@ -12,7 +12,7 @@
 //! deleted entry stays where it is until the whole block goes: what is behind it does not move.
 
 use super::StreamId;
-use super::listpack::{self, Element, FRAME_BYTES};
+use crate::rdb::element::{self, Element, FRAME_BYTES};
 use alloc::vec::Vec;
 use kevy_proto::resp::Args;
 
@@ -21,7 +21,7 @@ const SAME_FIELDS: i64 = 2;
 
 /// A run of entries.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(crate) struct Block {
     live: u32,
     deleted: u32,
     /// Where the first entry begins.
@@ -33,17 +33,61 @@ impl Block {
     /// A block without entries whose fields are those of `pairs`: names and values in turn.
     pub(super) fn new(pairs: Args<'_>) -> Self {
         let mut bytes = Vec::new();
-        listpack::push_integer(&mut bytes, (pairs.len() / 2) as i64);
+        element::push_integer(&mut bytes, (pairs.len() / 2) as i64);
         for field in pairs.iter().step_by(2) {
-            listpack::push_bytes(&mut bytes, field);
+            element::push_bytes(&mut bytes, field);
         }
-        listpack::push_integer(&mut bytes, 0);
+        element::push_integer(&mut bytes, 0);
         Self {
             live: 0,
             deleted: 0,
             entries_at: bytes.len() as u32,
             bytes,
         }
+    }
+
+    /// A block from the elements of a node of a Redis stream that begins at `base`; `None` if they are damaged.
+    ///
+    /// ```text
+    /// node  = [entries][deleted entries][number of fields][field]..[0] entry..
+    /// ```
+    pub(crate) fn from_node<'a>(
+        base: StreamId,
+        mut elements: impl Iterator<Item = Element<'a>>,
+    ) -> Option<Self> {
+        let node = &mut elements;
+        let (live, deleted) = (small(node)?, small(node)?);
+        let (mut bytes, mut live_found) = (Vec::new(), 0);
+        let fields = copy_count(&mut bytes, node)?;
+        copy(&mut bytes, node, fields)?;
+        if copy_integer(&mut bytes, node)? != 0 {
+            return None;
+        }
+        let entries_at = u32::try_from(bytes.len()).ok()?;
+        for _ in 0..u64::from(live) + u64::from(deleted) {
+            let flags = copy_entry(&mut bytes, node, fields)?;
+            live_found += u32::from(flags & DELETED == 0);
+        }
+        bytes.shrink_to_fit();
+        let block = Self {
+            live,
+            deleted,
+            entries_at,
+            bytes,
+        };
+        let whole = node.next().is_none() && live_found == live && block.is_ascending(base);
+        whole.then_some(block)
+    }
+
+    /// Whether there are entries, all at or after `base` and each after the one before.
+    fn is_ascending(&self, base: StreamId) -> bool {
+        let ids = self.walk(base).map(|entry| entry.id);
+        ids.clone().next().is_some_and(|first| first >= base) && ids.is_sorted_by(|a, b| a < b)
+    }
+
+    /// The elements of a node of a Redis stream without the two counts at its start, and these: live and deleted entries.
+    pub(crate) fn node(&self) -> (u32, u32, &[u8]) {
+        (self.live, self.deleted, &self.bytes)
     }
 
     /// Entries that are not deleted.
@@ -58,7 +102,7 @@ impl Block {
 
     /// Bytes that Redis would count.
     pub(super) fn listpack_bytes(&self) -> usize {
-        let counts = [self.live, self.deleted].map(|n| listpack::integer_bytes(i64::from(n)));
+        let counts = [self.live, self.deleted].map(|n| element::integer_bytes(i64::from(n)));
         FRAME_BYTES + counts[0] + counts[1] + self.bytes.len()
     }
 
@@ -76,30 +120,30 @@ impl Block {
     pub(super) fn append(&mut self, base: StreamId, id: StreamId, pairs: Args<'_>) {
         let same = self.has_fields(pairs);
         let out = &mut self.bytes;
-        listpack::push_integer(out, if same { SAME_FIELDS } else { 0 });
-        listpack::push_integer(out, id.ms.wrapping_sub(base.ms) as i64);
-        listpack::push_integer(out, id.seq.wrapping_sub(base.seq) as i64);
+        element::push_integer(out, if same { SAME_FIELDS } else { 0 });
+        element::push_integer(out, id.ms.wrapping_sub(base.ms) as i64);
+        element::push_integer(out, id.seq.wrapping_sub(base.seq) as i64);
         let elements = if same {
             for value in pairs.iter().skip(1).step_by(2) {
-                listpack::push_bytes(out, value);
+                element::push_bytes(out, value);
             }
             3 + pairs.len() / 2
         } else {
-            listpack::push_integer(out, (pairs.len() / 2) as i64);
-            pairs.iter().for_each(|arg| listpack::push_bytes(out, arg));
+            element::push_integer(out, (pairs.len() / 2) as i64);
+            pairs.iter().for_each(|arg| element::push_bytes(out, arg));
             4 + pairs.len()
         };
-        listpack::push_integer(out, elements as i64);
+        element::push_integer(out, elements as i64);
         self.live += 1;
     }
 
     fn has_fields(&self, pairs: Args<'_>) -> bool {
-        let Some((count, mut at)) = listpack::read_integer(&self.bytes, 0) else {
+        let Some((count, mut at)) = element::read_integer(&self.bytes, 0) else {
             return false;
         };
         count == (pairs.len() / 2) as i64
             && pairs.iter().step_by(2).all(|field| {
-                listpack::read(&self.bytes, at).is_some_and(|(element, next)| {
+                element::read(&self.bytes, at).is_some_and(|(element, next)| {
                     at = next;
                     element.is(field)
                 })
@@ -128,15 +172,15 @@ impl Block {
 
     fn entry_at(&self, base: StreamId, place: usize) -> Option<(Entry<'_>, usize)> {
         let bytes = &self.bytes[..];
-        let (flags, at) = listpack::read_integer(bytes, place)?;
-        let (ms, at) = listpack::read_integer(bytes, at)?;
-        let (seq, at) = listpack::read_integer(bytes, at)?;
+        let (flags, at) = element::read_integer(bytes, place)?;
+        let (ms, at) = element::read_integer(bytes, at)?;
+        let (seq, at) = element::read_integer(bytes, at)?;
         let same = flags & SAME_FIELDS != 0;
         let (fields_at, (count, mut at)) = if same {
-            let (count, fields_at) = listpack::read_integer(bytes, 0)?;
+            let (count, fields_at) = element::read_integer(bytes, 0)?;
             (Some(fields_at), (count, at))
         } else {
-            (None, listpack::read_integer(bytes, at)?)
+            (None, element::read_integer(bytes, at)?)
         };
         let entry = Entry {
             id: StreamId {
@@ -153,10 +197,62 @@ impl Block {
         let elements = if same { count } else { 2 * count };
         // The count at the end is one more.
         for _ in 0..=elements {
-            at = listpack::read(bytes, at)?.1;
+            at = element::read(bytes, at)?.1;
         }
         Some((entry, at))
     }
+}
+
+/// The next element as a count.
+fn small<'a>(node: &mut impl Iterator<Item = Element<'a>>) -> Option<u32> {
+    u32::try_from(node.next()?.integer()?).ok()
+}
+
+/// Copies so many elements.
+fn copy<'a>(
+    out: &mut Vec<u8>,
+    node: &mut impl Iterator<Item = Element<'a>>,
+    count: i64,
+) -> Option<()> {
+    for _ in 0..count {
+        element::push(out, node.next()?);
+    }
+    Some(())
+}
+
+/// Copies an element that must be an integer; gives it.
+fn copy_integer<'a>(
+    out: &mut Vec<u8>,
+    node: &mut impl Iterator<Item = Element<'a>>,
+) -> Option<i64> {
+    let number = node.next()?.integer()?;
+    element::push_integer(out, number);
+    Some(number)
+}
+
+/// As [`copy_integer`], for a number of fields.
+fn copy_count<'a>(out: &mut Vec<u8>, node: &mut impl Iterator<Item = Element<'a>>) -> Option<i64> {
+    copy_integer(out, node).filter(|&count| (0..=i64::from(u32::MAX)).contains(&count))
+}
+
+/// Copies an entry of a node with so many fields of its own; gives its flags.
+fn copy_entry<'a>(
+    out: &mut Vec<u8>,
+    node: &mut impl Iterator<Item = Element<'a>>,
+    fields: i64,
+) -> Option<i64> {
+    let flags = copy_integer(out, node).filter(|flags| (0..4).contains(flags))?;
+    copy_integer(out, node)?;
+    copy_integer(out, node)?;
+    let elements = if flags & SAME_FIELDS != 0 {
+        copy(out, node, fields)?;
+        3 + fields
+    } else {
+        let count = copy_count(out, node)?;
+        copy(out, node, 2 * count)?;
+        4 + 2 * count
+    };
+    (copy_integer(out, node)? == elements).then_some(flags)
 }
 
 /// One entry of a stream.
@@ -194,7 +290,7 @@ impl<'a> Entry<'a> {
                 Some(fields_at) if index % 2 == 0 => fields_at,
                 Some(_) | None => &mut values_at,
             };
-            let (element, next) = listpack::read(bytes, *at)?;
+            let (element, next) = element::read(bytes, *at)?;
             *at = next;
             Some(element)
         })
@@ -229,10 +325,10 @@ impl DoubleEndedIterator for Walk<'_> {
             return None;
         }
         let bytes = &self.block.bytes;
-        let mut at = listpack::before(bytes, self.back)?;
-        let (elements, _) = listpack::read_integer(bytes, at)?;
+        let mut at = element::before(bytes, self.back)?;
+        let (elements, _) = element::read_integer(bytes, at)?;
         for _ in 0..elements {
-            at = listpack::before(bytes, at)?;
+            at = element::before(bytes, at)?;
         }
         self.back = at;
         self.block.entry_at(self.base, at).map(|(entry, _)| entry)

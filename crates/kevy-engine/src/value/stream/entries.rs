@@ -50,6 +50,42 @@ pub struct Trim {
 }
 
 impl Entries {
+    /// Entries from blocks in the order of their first ids, which must ascend from block to block. `added` and the ids are
+    /// as the getters say. `None` if they contradict each other.
+    pub(crate) fn from_blocks(
+        blocks: Vec<(StreamId, Block)>,
+        last_id: StreamId,
+        max_deleted_id: StreamId,
+        added: Option<i64>,
+    ) -> Option<Self> {
+        let mut entries = Self {
+            last_id,
+            max_deleted_id,
+            ..Self::default()
+        };
+        let mut before = None;
+        for (base, block) in blocks {
+            let last = block.walk(base).next_back()?.id;
+            if before.is_some_and(|before| base <= before) || last > last_id {
+                return None;
+            }
+            before = Some(last);
+            entries.length += block.live() as u64;
+            entries.nodes_below_root += nodes_added(base, &entries.blocks);
+            entries.block_bytes += block.heap_bytes();
+            entries.blocks.insert(base, Box::new(block));
+        }
+        let length = i64::try_from(entries.length).ok()?;
+        entries.added = added.unwrap_or(length);
+        entries.find_first();
+        (entries.added >= length).then_some(entries)
+    }
+
+    /// The blocks with their first ids, in order.
+    pub(crate) fn all_blocks(&self) -> impl Iterator<Item = (StreamId, &Block)> {
+        self.blocks.iter().map(|(base, block)| (*base, &**block))
+    }
+
     /// Number of entries.
     pub fn len(&self) -> u64 {
         self.length

@@ -51,6 +51,11 @@ impl Consumer {
         &self.name
     }
 
+    /// The entries pending for it.
+    pub(crate) fn pending_ids(&self) -> impl Iterator<Item = StreamId> {
+        self.pending.iter().copied()
+    }
+
     /// Number of entries pending for it.
     pub fn pending_len(&self) -> usize {
         self.pending.len()

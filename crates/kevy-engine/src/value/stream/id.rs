@@ -48,11 +48,11 @@ impl StreamId {
     }
 
     /// The sixteen bytes whose order is the order of ids: the keys of Redis's radix tree.
-    pub(super) fn to_be_bytes(self) -> [u8; 16] {
+    pub(crate) fn to_be_bytes(self) -> [u8; 16] {
         (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()
     }
 
-    pub(super) fn from_be_bytes(bytes: [u8; 16]) -> Self {
+    pub(crate) fn from_be_bytes(bytes: [u8; 16]) -> Self {
         let both = u128::from_be_bytes(bytes);
         Self {
             ms: (both >> 64) as u64,

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 const MOST_PER_COPY: usize = 264;
 
 /// Decompresses `packed`; `None` if it is damaged or does not give exactly `length` bytes.
-pub fn decompress(packed: &[u8], length: usize) -> Option<Vec<u8>> {
+pub(super) fn decompress(packed: &[u8], length: usize) -> Option<Vec<u8>> {
     // Never allocate what is merely announced.
     if length > packed.len().saturating_mul(MOST_PER_COPY) {
         return None;

@@ -13,7 +13,7 @@ use crate::number::parse_i64;
 use alloc::vec::Vec;
 
 /// What Redis's header and end mark add to the bytes here.
-pub(super) const FRAME_BYTES: usize = 7;
+pub(crate) const FRAME_BYTES: usize = 7;
 
 /// One element: a string whose text is a 64-bit integer is kept as that integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,8 @@ impl Element<'_> {
         }
     }
 
-    fn integer(self) -> Option<i64> {
+    /// The integer that the element is kept as.
+    pub(crate) fn integer(self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(number),
             Self::Bytes(_) => None,
@@ -49,8 +50,16 @@ impl Element<'_> {
     }
 }
 
+/// Appends an element, its text in the form that is shortest.
+pub(crate) fn push(out: &mut Vec<u8>, element: Element<'_>) {
+    match element {
+        Element::Integer(number) => push_integer(out, number),
+        Element::Bytes(bytes) => push_bytes(out, bytes),
+    }
+}
+
 /// Appends an integer.
-pub(super) fn push_integer(out: &mut Vec<u8>, number: i64) {
+pub(crate) fn push_integer(out: &mut Vec<u8>, number: i64) {
     let start = out.len();
     match number {
         0..=127 => out.push(number as u8),
@@ -69,7 +78,7 @@ fn push_wide(out: &mut Vec<u8>, form: u8, number: i64, bytes: usize) {
 }
 
 /// Appends a string of less than 4 GiB.
-pub(super) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     if let Some(number) = parse_i64(bytes) {
         return push_integer(out, number);
     }
@@ -87,7 +96,7 @@ pub(super) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Bytes that [`push_integer`] appends.
-pub(super) fn integer_bytes(number: i64) -> usize {
+pub(crate) fn integer_bytes(number: i64) -> usize {
     match number {
         0..=127 => 2,
         -4096..=4095 => 3,
@@ -121,7 +130,7 @@ fn length_bytes(length: usize) -> usize {
 }
 
 /// The element at `at`, and where the next one begins; `None` at the end.
-pub(super) fn read(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
+pub(crate) fn read(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
     let (&form, data) = bytes.get(at..)?.split_first()?;
     let (element, length) = match form {
         0..=0x7f => (Element::Integer(i64::from(form)), 1),
@@ -147,7 +156,7 @@ pub(super) fn read(bytes: &[u8], at: usize) -> Option<(Element<'_>, usize)> {
 
 /// A string of `length` bytes after a form of `form_bytes`, the first of which is not in `data`.
 fn read_bytes(data: &[u8], form_bytes: usize, length: usize) -> Option<(Element<'_>, usize)> {
-    let string = data.get(form_bytes - 1..form_bytes - 1 + length)?;
+    let string = data.get(form_bytes - 1..)?.get(..length)?;
     Some((Element::Bytes(string), form_bytes + length))
 }
 
@@ -158,13 +167,13 @@ fn read_wide(data: &[u8], bytes: usize) -> Option<i64> {
 }
 
 /// The integer at `at`, and where the next element begins.
-pub(super) fn read_integer(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+pub(crate) fn read_integer(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     let (element, next) = read(bytes, at)?;
     Some((element.integer()?, next))
 }
 
 /// Where the element begins that ends at `end`; `None` at the start.
-pub(super) fn before(bytes: &[u8], end: usize) -> Option<usize> {
+pub(crate) fn before(bytes: &[u8], end: usize) -> Option<usize> {
     let (mut length, mut shift, mut at) = (0_usize, 0, end);
     loop {
         at = at.checked_sub(1)?;
