@@ -53,6 +53,16 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             ..ROW
         },
         NodeCommand {
+            name: "unblock",
+            arity: -3,
+            flags: ADMIN,
+            since: "5.0.0",
+            complexity: "O(log N) where N is the number of client connections",
+            summary: "Unblock a client blocked in a blocking command from a different connection",
+            run: super::blocking::unblock,
+            ..ROW
+        },
+        NodeCommand {
             name: "getname",
             arity: 2,
             flags: PLAIN,
@@ -213,6 +223,7 @@ fn list(_: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut BytesMut) 
                 | Answer::Count(_)
                 | Answer::Counts(_)
                 | Answer::Keys(_)
+                | Answer::Observed(_)
                 | Answer::Done => Vec::new(),
             })
             .collect();
@@ -437,6 +448,8 @@ fn help_client(
             "    Control server assisted client side caching.",
             "TRACKINGINFO",
             "    Report tracking status for the current connection.",
+            "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+            "    Unblock the specified blocked client.",
             "UNPAUSE",
             "    Stop the current client pause, resuming traffic.",
             "HELP",
