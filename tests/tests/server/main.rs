@@ -1,6 +1,8 @@
 //! The server as its users meet it: starting and stopping, connections, the protocol, cluster answers.
 #![forbid(unsafe_code)]
 
+mod administration;
+mod blocking;
 mod cluster;
 mod connections;
 mod dump;
