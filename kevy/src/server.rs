@@ -8,7 +8,7 @@ use crate::glommio_host::{GlommioHost, HostParts, probe};
 use crate::startup::cores::Plan;
 use crate::startup::ports::{self, ListenersByShard};
 use crate::startup::service_manager::{State, notify};
-use crate::startup::{StartError, config_file, data_directory, logging, signals};
+use crate::startup::{StartError, config_file, data_directory, logging, signals, usage};
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder};
 use kevy_node::drive::drive;
 use kevy_node::host::{Clock, Entropy};
@@ -266,6 +266,7 @@ fn describe_process(file: Option<PathBuf>) -> Process {
         config_file: file.map_or_else(String::new, |path| path.display().to_string()),
         fine_clock: Some(HostClock::read_now),
         sleep: Some(std::thread::sleep),
+        usage: Some(usage::usage),
         rewrite_config: Some(config_file::rewrite),
         set_log_level: Some(logging::set_level),
     }

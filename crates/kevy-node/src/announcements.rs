@@ -54,7 +54,7 @@ impl Shard {
             }
         }
         if !gathered.lines.is_empty() {
-            self.send_lines(gathered.lines.freeze());
+            self.send_lines(&gathered.lines.freeze());
         }
         true
     }

@@ -98,15 +98,23 @@ impl CommandTable {
     }
 
     fn add<H>(&mut self, row: &'static Row<H>, handler: fn(&'static Row<H>) -> Handler) {
-        let index = self.all.len();
-        let clash = self.by_name.insert(row.name, index);
-        debug_assert!(clash.is_none(), "two rows named {}", row.name);
-        self.all.push(Named {
-            full_name: row.name,
-            handler: handler(row),
-            subcommands: Vec::new(),
-            is_cheap: is_cheap(handler(row)),
-        });
+        // Engine and node may each have subcommands of one container (`MEMORY`): the second adds to the first.
+        let known = self.by_name.get(row.name).copied();
+        debug_assert!(
+            known.is_none() || !row.subcommands.is_empty(),
+            "two rows named {}",
+            row.name
+        );
+        let index = known.unwrap_or(self.all.len());
+        if known.is_none() {
+            self.by_name.insert(row.name, index);
+            self.all.push(Named {
+                full_name: row.name,
+                handler: handler(row),
+                subcommands: Vec::new(),
+                is_cheap: is_cheap(handler(row)),
+            });
+        }
         for subcommand in row.subcommands {
             let number = self.all.len();
             // Once per start and row; the names live as long as the process.
@@ -182,7 +190,17 @@ impl CommandTable {
             .iter()
             .find(matches)
             .copied()
-            .ok_or_else(|| ErrorReply::unknown_subcommand(given, container.full_name))
+            .ok_or_else(|| unknown_subcommand(given, container.full_name))
+    }
+}
+
+/// `DEBUG` is no container in Redis: it has an error of its own.
+fn unknown_subcommand(given: &[u8], container: &str) -> ErrorReply {
+    if container == "debug" {
+        let before = "ERR unknown subcommand or wrong number of arguments for '";
+        ErrorReply::quoting(before, given, "'. Try DEBUG HELP.")
+    } else {
+        ErrorReply::unknown_subcommand(given, container)
     }
 }
 

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod announcements;
+pub mod blocking;
 mod changes;
 pub mod command_table;
 pub mod commands;
@@ -25,7 +26,9 @@ mod memory;
 pub mod message;
 mod monitor;
 mod notifications;
+pub mod observation;
 pub mod pause;
+pub mod process;
 pub mod query;
 pub mod reply_order;
 pub mod route;

@@ -90,7 +90,7 @@ impl Shard {
     }
 
     /// Sends lines to the shards that have monitors.
-    pub(crate) fn send_lines(&mut self, lines: Bytes) {
+    pub(crate) fn send_lines(&mut self, lines: &Bytes) {
         let shards: Vec<ShardId> = self.monitors.by_shard.keys().copied().collect();
         for shard in shards {
             self.send(shard, Message::Monitor(lines.clone()));

@@ -36,6 +36,15 @@ pub enum Failure {
     Failed,
 }
 
+/// Counters when the last sample was taken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sampled {
+    at: Instant,
+    commands: u64,
+    input_bytes: u64,
+    output_bytes: u64,
+}
+
 /// Counters of one shard since its start (or `CONFIG RESETSTAT`).
 #[derive(Clone, Debug)]
 pub struct Stats {
@@ -67,11 +76,19 @@ pub struct Stats {
     pub locks_refused: u64,
     /// Claims that had to wait.
     pub lock_waits: u64,
+    /// Entries that were offered to blocked sessions.
+    pub offers: u64,
     /// What is counted of each command, by its number in the command table.
     pub commands: Vec<CommandStats>,
     /// Requests per second lately.
     pub ops_per_second: u64,
-    sampled: (Instant, u64),
+    /// Bytes received per second lately.
+    pub input_bytes_per_second: u64,
+    /// Bytes sent per second lately.
+    pub output_bytes_per_second: u64,
+    /// Most bytes that keys and values took when a sample was taken.
+    pub peak_bytes: usize,
+    sampled: Sampled,
 }
 
 impl Stats {
@@ -92,9 +109,16 @@ impl Stats {
             transactions_in_order: 0,
             locks_refused: 0,
             lock_waits: 0,
+            offers: 0,
             commands: Vec::new(),
             ops_per_second: 0,
-            sampled: (now.monotonic, 0),
+            input_bytes_per_second: 0,
+            output_bytes_per_second: 0,
+            peak_bytes: 0,
+            sampled: Sampled {
+                at: now.monotonic,
+                ..Sampled::default()
+            },
         }
     }
 
@@ -148,15 +172,24 @@ impl Stats {
         self.commands.get_mut(index)
     }
 
-    /// Takes a sample for `instantaneous_ops_per_sec`, once a cron.
-    pub fn sample(&mut self, now: Now) {
-        let (since, before) = self.sampled;
-        let elapsed = now.monotonic.saturating_since(since).as_millis() as u64;
-        let requests = self.commands_processed.saturating_sub(before);
-        if let Some(rate) = (requests * 1000).checked_div(elapsed) {
-            self.ops_per_second = rate;
-            self.sampled = (now.monotonic, self.commands_processed);
+    /// Takes a sample for what `INFO` tells per second, once a cron.
+    pub fn sample(&mut self, now: Now, used_bytes: usize) {
+        self.peak_bytes = self.peak_bytes.max(used_bytes);
+        let before = self.sampled;
+        let elapsed_ms = now.monotonic.saturating_since(before.at).as_millis() as u64;
+        if elapsed_ms == 0 {
+            return;
         }
+        let rate = |now: u64, before: u64| now.saturating_sub(before) * 1000 / elapsed_ms;
+        self.ops_per_second = rate(self.commands_processed, before.commands);
+        self.input_bytes_per_second = rate(self.input_bytes, before.input_bytes);
+        self.output_bytes_per_second = rate(self.output_bytes, before.output_bytes);
+        self.sampled = Sampled {
+            at: now.monotonic,
+            commands: self.commands_processed,
+            input_bytes: self.input_bytes,
+            output_bytes: self.output_bytes,
+        };
     }
 }
 
@@ -203,6 +236,12 @@ pub struct Summary {
     pub patterns: Vec<Bytes>,
     /// Shard channels that sessions listen to.
     pub shard_channels: Vec<Bytes>,
+    /// Most bytes that its keys and values took at once, as far as was looked.
+    pub peak_bytes: usize,
+    /// Bytes of what clients sent and have not read.
+    pub client_bytes: usize,
+    /// How long its commands took, if that was asked for.
+    pub histograms: Option<Histograms>,
 }
 
 impl Shard {
@@ -246,6 +285,11 @@ impl Shard {
             channels: topics(Topic::Channel),
             patterns: topics(Topic::Pattern),
             shard_channels: topics(Topic::ShardChannel),
+            peak_bytes: self.stats.peak_bytes.max(self.keyspace.used_bytes()),
+            client_bytes: sessions()
+                .map(|session| session.request_bytes() + session.replies.len_bytes())
+                .sum(),
+            histograms: None,
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod logging;
 pub(crate) mod ports;
 pub(crate) mod service_manager;
 pub(crate) mod signals;
+pub(crate) mod usage;
 
 use crate::glommio_host::probe::Unfit;
 use std::io;

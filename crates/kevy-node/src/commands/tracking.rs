@@ -69,6 +69,10 @@ pub(super) fn tracking(
 
 /// What `CLIENT TRACKING` was given.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one for each word that may be given"
+)]
 struct Options {
     redirect: Option<ConnectionId>,
     prefixes: BTreeSet<Bytes>,
@@ -136,13 +140,12 @@ impl Options {
                 "ERR PREFIX option requires BCAST mode to be enabled",
             ));
         }
-        if let Some(before) = &session.tracking {
-            if self.broadcast != (before.mode == Mode::Broadcast) {
-                return Err(ErrorReply::text(
-                    "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then \
-                     re-enabling it with a different mode.",
-                ));
-            }
+        let before = session.tracking.as_ref();
+        if before.is_some_and(|t| self.broadcast != (t.mode == Mode::Broadcast)) {
+            return Err(ErrorReply::text(
+                "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it \
+                 with a different mode.",
+            ));
         }
         if self.broadcast && (self.opt_in || self.opt_out) {
             return Err(ErrorReply::text(
@@ -154,7 +157,7 @@ impl Options {
                 "ERR You can't specify both OPTIN mode and OPTOUT mode",
             ));
         }
-        let Some(before) = &session.tracking else {
+        let Some(before) = before else {
             return Ok(());
         };
         let switches = match before.mode {

@@ -260,7 +260,7 @@ impl Caching {
         while let Some(value) = parse(&mut rest) {
             match value {
                 Value::Many('>', elements) => self.forget(&elements),
-                reply => self.learn(&reply),
+                reply @ (Value::Text(_) | Value::Null | Value::Many(..)) => self.learn(&reply),
             }
         }
         self.stream = rest.to_vec();
@@ -283,16 +283,12 @@ impl Caching {
 
     fn learn(&mut self, reply: &Value) {
         match (self.asked.pop_front().expect("a request"), reply) {
-            (Request::Read(keys), Value::Many(_, values)) => {
+            (Request::Read(keys) | Request::Exec(keys), Value::Many(_, values)) => {
                 self.cache
                     .extend(keys.into_iter().zip(values.iter().cloned()));
             }
             (Request::Read(keys), value) => {
                 self.cache.insert(keys[0].clone(), value.clone());
-            }
-            (Request::Exec(keys), Value::Many(_, values)) => {
-                self.cache
-                    .extend(keys.into_iter().zip(values.iter().cloned()));
             }
             (Request::Exec(_), reply) => panic!("not run: {reply:?}"),
             (Request::Write(keys), _) if self.no_loop => {
@@ -332,7 +328,7 @@ impl Caching {
                 let keys = vec![a.clone(), b.clone()];
                 (vec![Request::Write(keys)], format!("RENAME {a} {b}\r\n"))
             }
-            10 if value % 7 == 0 => (vec![Request::Nothing], "FLUSHALL\r\n".to_owned()),
+            10 if value.is_multiple_of(7) => (vec![Request::Nothing], "FLUSHALL\r\n".to_owned()),
             13 => {
                 let requests = vec![
                     Request::Nothing,

@@ -26,6 +26,10 @@ pub(crate) enum Mode {
 
 /// A client that tracks.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, most of them words that the client said"
+)]
 pub(crate) struct Tracking {
     pub(crate) mode: Mode,
     /// Who is told in its place.

@@ -28,7 +28,9 @@ impl Shard {
                     }
                 }
                 Invalidation::Broadcast { listener, keys } => self.tell_changed(listener, keys),
-                Invalidation::Redirected { from, to, keys } => self.tell_in_place(from, to, keys),
+                Invalidation::Redirected { from, to, keys } => {
+                    self.tell_in_place(from, to, keys.as_deref());
+                }
                 Invalidation::RedirectionBroken(connection) => self.note_broken(connection),
                 Invalidation::Everything => self.count_flush(from),
             }
@@ -89,9 +91,9 @@ impl Shard {
         }
     }
 
-    fn tell_in_place(&mut self, from: ConnectionId, to: ConnectionId, keys: Option<Vec<Bytes>>) {
+    fn tell_in_place(&mut self, from: ConnectionId, to: ConnectionId, keys: Option<&[Bytes]>) {
         if self.session_of(to).is_some() {
-            return self.push_invalidation(to, keys.as_deref());
+            return self.push_invalidation(to, keys);
         }
         let shard = from.shard(self.shards());
         let broken = Invalidation::RedirectionBroken(from);
