@@ -18,6 +18,7 @@ pub mod commands;
 mod context;
 pub mod double;
 mod effects;
+mod events;
 pub mod glob;
 pub mod hyperloglog;
 pub mod keyspace;
@@ -30,6 +31,7 @@ mod varint;
 
 pub use context::Context;
 pub use effects::Effects;
+pub use events::{Event, EventClasses};
 pub use keyspace::Keyspace;
 
 use kevy_proto::command::Row;

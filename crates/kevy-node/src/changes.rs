@@ -12,7 +12,7 @@ use kevy_proto::resp::{Args, RequestBuffer};
 impl Shard {
     /// Whether somebody here waits for changes of keys.
     pub(crate) fn wants_changes(&self) -> bool {
-        !self.watches.is_empty()
+        !self.watches.is_empty() || !self.tracking.is_idle()
     }
 
     /// Collects effects from now on if somebody waits for changes. To be called whenever that may have become different.
@@ -27,6 +27,7 @@ impl Shard {
             self.note_effects();
             self.effects.clear();
         }
+        self.gather_events();
     }
 
     fn note_effects(&mut self) {
@@ -44,6 +45,7 @@ impl Shard {
     /// A key of ours has changed.
     fn note_change(&mut self, key: &[u8]) {
         self.watches.hit(key);
+        self.invalidate(key);
     }
 
     /// All keys of ours are gone.

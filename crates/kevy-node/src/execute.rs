@@ -2,6 +2,7 @@
 
 use crate::command_table::{Found, Handler};
 use crate::commands::Outcome;
+use crate::commands::monitor::refused_to_monitors;
 use crate::commands::pubsub::{is_allowed_to_subscribers, refused_to_subscribers};
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session, State};
@@ -30,6 +31,8 @@ impl Shard {
         while session.state == State::Open && position < input.len() {
             let rest = &input[position..];
             match decoder.decode(rest) {
+                // It is decoded again once it may run.
+                Ok(Decoded::Request { .. }) if self.is_held_up(session, decoder.args(rest)) => {}
                 Ok(Decoded::Request { consumed }) => {
                     let args = decoder.args(rest);
                     self.execute(session, args);
@@ -46,6 +49,18 @@ impl Shard {
         self.settle_stopwatch();
         session.decoder = decoder;
         position
+    }
+
+    /// Whether a pause holds the request up; then the session waits.
+    #[inline]
+    fn is_held_up(&mut self, session: &mut Session, args: Args<'_>) -> bool {
+        if !self.pausing.is_on() {
+            return false;
+        }
+        match self.commands.find(args) {
+            Ok(found) => self.wait_for_pause(session, found),
+            Err(_) => false,
+        }
     }
 
     fn protocol_error(&mut self, session: &mut Session, error: ProtocolError) {
@@ -74,6 +89,11 @@ impl Shard {
                 let name = self.commands.all()[found.index].full_name;
                 self.refuse(session, Some(found.index), &refused_to_subscribers(name));
             }
+            Ok(found) if session.is_monitor && refused_to_monitors(found).is_some() => {
+                if let Some(error) = refused_to_monitors(found) {
+                    self.refuse(session, Some(found.index), &error);
+                }
+            }
             Ok(found) => self.execute_found(session, found, args),
             Err(error) => {
                 let mut index = None;
@@ -93,8 +113,22 @@ impl Shard {
         session.client.last_command = self.commands.all()[found.index].full_name;
         self.measure(found.index, args.len());
         match found.handler {
-            Handler::Engine(command) => self.execute_on_keys(session, command, args),
-            Handler::Node(command) => self.execute_on_node(session, command.run, args),
+            Handler::Engine(command) => {
+                self.execute_on_keys(session, command, args);
+                session.forget_caching();
+            }
+            Handler::Node(command) => {
+                self.execute_on_node(session, command.run, args);
+                // What is said to `CLIENT` does not count as the next request.
+                if command.group != "connection" {
+                    session.forget_caching();
+                }
+            }
+        }
+        // An `EXEC` under way is shown when it is over, behind its commands.
+        let is_under_way = session.is_blocked() && args.at(0).eq_ignore_ascii_case(b"exec");
+        if self.has_monitors() && !is_under_way {
+            self.show(&session.peer.address, found, args);
         }
         if session.is_blocked() {
             self.measure_waiting(found, session, args);
@@ -130,6 +164,7 @@ impl Shard {
         if !self.locks.is_empty() && self.wait_for_locks(session, command, args) {
             return;
         }
+        self.asker = session.asker();
         if session.client.no_touch {
             self.keyspace.set_touching(false);
             self.run_here(session, command, args);
@@ -184,6 +219,7 @@ impl Shard {
         // A reader may run beside transactions that hold the same key and whose moment is earlier: it hides what has
         // expired for itself, and leaves its removal to somebody who has the key alone.
         let beside_others = !self.locks.is_empty() && !command.is_write();
+        let expired_before = self.keyspace.stats().expired;
         if beside_others {
             self.keyspace.set_expiry_mode(ExpiryMode::Hide);
         }
@@ -194,15 +230,25 @@ impl Shard {
             effects: &mut self.effects,
             now: self.now,
         };
-        if let Err(error) = context.run(command, args) {
+        let ran = context.run(command, args);
+        let failed = ran.is_err();
+        if let Err(error) = ran {
             let index = self.stopwatch.current;
             self.stats
                 .count_command_error(index, Failure::Failed, &error);
         }
         if beside_others {
-            self.keyspace.set_expiry_mode(ExpiryMode::Remove);
+            self.keyspace.set_expiry_mode(self.expiry_mode());
+        }
+        let asker = self.asker;
+        if self.keyspace.stats().expired != expired_before || !command.is_write() {
+            // Not the connection's doing, so that it must hear of it whatever it wants.
+            self.asker.connection = None;
         }
         self.settle_effects();
+        self.asker = asker;
+        self.invalidate_if_emptied(command, failed);
+        self.remember_reads(command, args);
     }
 
     fn execute_on_node(

@@ -7,6 +7,7 @@ use crate::host::Slot;
 use crate::message::{Batch, Message};
 use crate::session::{ReplyMode, Session};
 use crate::shard::{SPARE_BATCHES, Shard};
+use crate::tracking::Asker;
 use crate::transaction::Origin;
 use kevy_engine::Command;
 use kevy_proto::ids::ShardId;
@@ -29,7 +30,8 @@ impl Shard {
             Some(batch) => batch,
             None => self.spare_batches.pop().unwrap_or_default(),
         };
-        batch.push(sequence, command, self.stopwatch.current, args);
+        let (index, tracks) = (self.stopwatch.current, session.tracks_reads());
+        batch.push(sequence, command, index, args, tracks);
         let full = batch.bytes.len() >= BATCH_BYTES;
         self.batches[shard.index()] = Some(batch);
         if full {
@@ -77,12 +79,17 @@ impl Shard {
             let request = batch.requests[index];
             let args = batch.args(&request);
             self.measure(request.index, args.len());
+            let asker = Asker {
+                connection: batch.connection,
+                tracks: request.tracks,
+            };
             if !self.locks.is_empty() {
-                let origin = Origin::of_batch(from, &batch, request.sequence);
+                let origin = Origin::of_batch(from, &batch, &request);
                 if self.wait_behind_locks(origin, request.command, args) {
                     continue;
                 }
             }
+            self.asker = asker;
             let mark = replies.len();
             self.run_single(request.command, args, batch.version, &mut replies);
             batch.lengths.push((request.sequence, replies.len() - mark));

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod announcements;
 mod changes;
 pub mod command_table;
 pub mod commands;
@@ -22,7 +23,10 @@ pub mod lock_table;
 pub mod log;
 mod memory;
 pub mod message;
+mod monitor;
+mod notifications;
 pub mod observation;
+pub mod pause;
 pub mod process;
 pub mod query;
 pub mod reply_order;
@@ -34,5 +38,6 @@ pub mod slow_log;
 pub mod stats;
 mod stopwatch;
 pub mod subscriptions;
+pub mod tracking;
 mod transaction;
 mod watch;

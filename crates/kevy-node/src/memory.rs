@@ -49,8 +49,13 @@ impl Shard {
         if self.memory_limit_bytes == 0 {
             return true;
         }
+        if self.pausing.is_on() {
+            return true;
+        }
+        let asker = std::mem::take(&mut self.asker);
         let roomy = self.evict_to_limit();
         self.settle_effects();
+        self.asker = asker;
         roomy
     }
 
@@ -110,7 +115,7 @@ impl Shard {
         }
     }
 
-    fn close_slow(&mut self, slot: Slot) {
+    pub(crate) fn close_slow(&mut self, slot: Slot) {
         if let Some(session) = self.session(slot) {
             let held = session.replies.len_bytes();
             tracing::warn!(client = %session.id, held, "closing a client: its replies exceed client_output_buffer_limit");

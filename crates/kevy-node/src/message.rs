@@ -9,12 +9,15 @@
 use crate::host::Slot;
 use crate::query::{Answer, Query};
 use crate::slow_log::SlowRequest;
-use bytes::BytesMut;
-use kevy_engine::Command;
+use crate::subscriptions::Publication;
+use crate::tracking::{Asker, Invalidation};
+use bytes::{Bytes, BytesMut};
 use kevy_engine::keyspace::Detached;
+use kevy_engine::{Command, Event};
 use kevy_proto::ids::{ConnectionId, TransactionId};
 use kevy_proto::resp::{Args, RequestBuffer, RespVersion, Span};
 use kevy_proto::time::Now;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A message between two shards.
@@ -41,7 +44,7 @@ pub enum Message {
     /// Run these commands of an `EXEC` and keep its locks; `Ran` answers.
     RunHeld(Box<Held>),
     /// Take the entries of these keys, whose locks the transaction holds; `Lent` answers.
-    Lend(TransactionId, Box<RequestBuffer>),
+    Lend(TransactionId, Asker, Box<RequestBuffer>),
     /// The entries.
     Lent(TransactionId, Lent),
     /// Put these entries back.
@@ -56,6 +59,18 @@ pub enum Message {
     Slow(Box<SlowRequest>),
     /// A connection watches nothing any more.
     Unwatch(ConnectionId),
+    /// Deliver these messages about keys, in order.
+    Notify(Arc<[Publication]>),
+    /// Let clients forget what they have cached.
+    Invalidate(Vec<Invalidation>),
+    /// A connection listens for changes of keys that begin with these prefixes.
+    Listen(ConnectionId, Vec<Bytes>),
+    /// A connection listens for changes no more.
+    StopListening(ConnectionId),
+    /// Lines for monitors.
+    Monitor(Bytes),
+    /// The sender has one monitor less.
+    MonitorLeft,
     /// The process is to stop.
     ShutDown,
     /// The sender has no sessions left: it needs nobody any more.
@@ -98,11 +113,20 @@ pub struct Hopped {
     pub index: usize,
     /// Its first span, and how many it has.
     pub spans: (usize, usize),
+    /// Whether the keys it reads are to be remembered.
+    pub tracks: bool,
 }
 
 impl Batch {
     /// Adds a request.
-    pub fn push(&mut self, sequence: u64, command: &'static Command, index: usize, args: Args<'_>) {
+    pub fn push(
+        &mut self,
+        sequence: u64,
+        command: &'static Command,
+        index: usize,
+        args: Args<'_>,
+        tracks: bool,
+    ) {
         let first = self.spans.len();
         for arg in args.iter() {
             self.spans.push(Span {
@@ -116,6 +140,7 @@ impl Batch {
             command,
             index,
             spans: (first, args.len()),
+            tracks,
         });
     }
 
@@ -159,6 +184,8 @@ pub struct Lock {
     pub grows: bool,
     /// The connection whose watches here are to be looked at once the locks are held.
     pub watcher: Option<ConnectionId>,
+    /// Who asked.
+    pub asker: Asker,
     /// Keys whose entries are to be taken along once the locks are held (empty: none), in the order of the answer.
     pub take: RequestBuffer,
 }
@@ -194,6 +221,8 @@ pub struct Part {
     pub version: RespVersion,
     /// One moment for all parts, so that expiry looks the same on every shard.
     pub now: Now,
+    /// Who asked.
+    pub asker: Asker,
 }
 
 /// Commands of an `EXEC` that follow each other on one shard.
@@ -207,6 +236,8 @@ pub struct Held {
     pub version: RespVersion,
     /// One moment for the whole `EXEC`.
     pub now: Now,
+    /// Who asked.
+    pub asker: Asker,
 }
 
 /// Entries on their way to a coordinator.
@@ -227,6 +258,10 @@ pub struct Restored {
     pub entries: Vec<Detached>,
     /// Keys that it changed, if somebody there waits for changes.
     pub changed: RequestBuffer,
+    /// What happened to keys.
+    pub events: Vec<Event>,
+    /// Who asked for the changes.
+    pub asker: Asker,
     /// Whether the transaction goes on and keeps its locks.
     pub keep_locks: bool,
 }

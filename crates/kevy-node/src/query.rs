@@ -3,6 +3,7 @@
 use crate::host::Slot;
 use crate::message::Message;
 use crate::observation::{Observation, Observed};
+use crate::pause::PauseMode;
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::shard::Shard;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use kevy_engine::glob;
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
 use kevy_proto::resp::{Encoder, ErrorReply, RequestBuffer};
+use kevy_proto::time::Instant;
 
 /// A question to a shard, or something it is to do.
 #[derive(Clone, Debug)]
@@ -45,6 +47,22 @@ pub enum Query {
     Topics(Topic, Option<Vec<u8>>),
     /// How many of its sessions listen to each of these (`PUBSUB NUMSUB`).
     Subscribers(Topic, Vec<Bytes>),
+    /// Note that a connection listens for changes of keys with these prefixes; count whether a session of this shard can
+    /// be told in its place (`CLIENT TRACKING`).
+    Track {
+        /// Who listens.
+        connection: ConnectionId,
+        /// For what.
+        prefixes: Vec<Bytes>,
+        /// Who is to be told.
+        redirect: Option<ConnectionId>,
+    },
+    /// A shard has one more monitor (`MONITOR`).
+    MonitorJoined(ShardId),
+    /// Let requests wait (`CLIENT PAUSE`).
+    Pause(PauseMode, Instant),
+    /// Let them go on (`CLIENT UNPAUSE`).
+    Unpause,
 }
 
 impl Query {
@@ -226,11 +244,9 @@ impl Shard {
     pub(crate) fn answer(&mut self, from: ShardId, id: TransactionId, query: Query) {
         let answer = match query {
             Query::Summary { histograms } => {
-                let histograms = histograms.then(|| self.histograms.clone());
-                Answer::Summary(Box::new(Summary {
-                    histograms,
-                    ..self.summary()
-                }))
+                let mut summary = self.summary();
+                summary.histograms = histograms.then(|| self.histograms.clone());
+                Answer::Summary(Box::new(summary))
             }
             Query::Clients(filter) => Answer::Clients(self.clients(&filter)),
             Query::Kill(filter) => Answer::Count(self.kill(&filter)),
@@ -262,13 +278,29 @@ impl Shard {
                 )
             }
             Query::Publish(publication) => Answer::Count(self.deliver(&publication)),
-            Query::Topics(topic, pattern) => {
-                let wanted = |name: &&Bytes| {
-                    let matches = |pattern: &Vec<u8>| glob::matches(pattern, name);
-                    pattern.as_ref().is_none_or(matches)
-                };
-                let names = self.subscriptions.names(topic).filter(wanted);
-                Answer::Keys(names.map(|name| name.to_vec()).collect())
+            Query::Topics(topic, pattern) => Answer::Keys(self.topics(topic, pattern.as_deref())),
+            Query::Track {
+                connection,
+                prefixes,
+                redirect,
+            } => {
+                if !prefixes.is_empty() {
+                    self.add_listener(connection, &prefixes);
+                }
+                let here = redirect.is_some_and(|to| self.connections.contains_key(&to));
+                Answer::Count(usize::from(here))
+            }
+            Query::MonitorJoined(shard) => {
+                self.count_monitor(shard);
+                Answer::Done
+            }
+            Query::Pause(mode, until) => {
+                self.pause(mode, until);
+                Answer::Done
+            }
+            Query::Unpause => {
+                self.unpause();
+                Answer::Done
             }
             Query::Subscribers(topic, names) => {
                 let count = |name: &Bytes| self.subscriptions.subscribers(topic, name);
@@ -276,6 +308,13 @@ impl Shard {
             }
         };
         self.send(from, Message::Told(id, Box::new(answer)));
+    }
+
+    /// What sessions listen to, of what the pattern matches.
+    fn topics(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
+        let wanted = |name: &&Bytes| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        let names = self.subscriptions.names(topic).filter(wanted);
+        names.map(|name| name.to_vec()).collect()
     }
 
     fn clients(&self, filter: &ClientFilter) -> Vec<(u64, String)> {

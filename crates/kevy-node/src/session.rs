@@ -5,6 +5,7 @@ use crate::host::{Peer, Slot};
 use crate::query::Query;
 use crate::reply_order::ReplyOrder;
 use crate::subscriptions::Subscribed;
+use crate::tracking::client::Tracking;
 use crate::transaction::queue::Queue;
 use bytes::BytesMut;
 use kevy_proto::ids::{ConnectionId, TransactionId};
@@ -37,6 +38,10 @@ pub struct Session {
     pub(crate) input: BytesMut,
     /// Between `MULTI` and `EXEC`: what waits for it.
     pub(crate) queue: Option<Box<Queue>>,
+    /// What it wants to hear of for its cache, if it tracks.
+    pub(crate) tracking: Option<Box<Tracking>>,
+    /// Whether it sees every command (`MONITOR`).
+    pub(crate) is_monitor: bool,
     /// The keys it watches, whoever owns them.
     pub(crate) watched: BTreeSet<Vec<u8>>,
     /// Whether the next request may be executed.
@@ -107,6 +112,8 @@ pub(crate) enum State {
     Open,
     /// Waits for a transaction: what comes after it in the pipeline must see its effects.
     Blocked,
+    /// Waits for the end of a `CLIENT PAUSE`.
+    Paused,
     /// Executes nothing more; closed once its replies are sent (`QUIT`, a protocol error, the end of its stream).
     Draining,
 }
@@ -126,6 +133,8 @@ impl Session {
             decoder: Decoder::with_limits(limits),
             input: BytesMut::new(),
             queue: None,
+            tracking: None,
+            is_monitor: false,
             watched: BTreeSet::new(),
             state: State::Open,
             in_output_list: false,
@@ -156,6 +165,11 @@ impl Session {
     /// Whether it waits for a transaction.
     pub fn is_blocked(&self) -> bool {
         self.state == State::Blocked
+    }
+
+    /// Whether it waits for the end of a `CLIENT PAUSE`.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.state == State::Paused
     }
 
     /// Bytes of requests not executed yet.

@@ -6,12 +6,15 @@
 //! The other files of this crate add to it: `execute` (requests of a session), `hop` (requests of other shards),
 //! `transaction` (both sides of a transaction over several shards), `commands` (what a session or the control plane answers).
 
+use crate::announcements::Announcements;
 use crate::command_table::CommandTable;
 use crate::histogram::Histograms;
 use crate::host::{Peer, Slot};
 use crate::latency::{Event, Latencies};
 use crate::lock_table::{LockTable, Ticket};
 use crate::message::{Batch, Message};
+use crate::monitor::Monitors;
+use crate::pause::Pausing;
 pub use crate::process::Process;
 use crate::session::{Session, State};
 use crate::settings::Settings;
@@ -19,6 +22,7 @@ use crate::slow_log::SlowLog;
 use crate::stats::Stats;
 use crate::stopwatch::Stopwatch;
 use crate::subscriptions::Subscriptions;
+use crate::tracking::{Asker, TrackingTable};
 use crate::transaction::{Transaction, Waiting};
 use crate::watch::Watches;
 use bytes::{Buf, BytesMut};
@@ -84,7 +88,16 @@ pub struct Shard {
     pub(crate) memory_limit_bytes: u64,
     pub(crate) eviction_policy: EvictionPolicy,
     pub(crate) sessions: Vec<Option<Box<Session>>>,
+    /// Where the sessions are.
+    pub(crate) connections: HashMap<ConnectionId, Slot, FixedState>,
     pub(crate) subscriptions: Subscriptions,
+    /// Who has cached what.
+    pub(crate) tracking: TrackingTable,
+    pub(crate) monitors: Monitors,
+    pub(crate) pausing: Pausing,
+    /// On whose behalf the command at work runs.
+    pub(crate) asker: Asker,
+    pub(crate) announcements: Announcements,
     next_connection: u64,
     pub(crate) locks: LockTable,
     /// Keys that sessions, of whatever shard, watch here.
@@ -161,7 +174,13 @@ impl Shard {
             memory_limit_bytes: 0,
             eviction_policy: EvictionPolicy::NoEviction,
             sessions: Vec::new(),
+            connections: HashMap::default(),
             subscriptions: Subscriptions::default(),
+            tracking: TrackingTable::default(),
+            monitors: Monitors::default(),
+            pausing: Pausing::default(),
+            asker: Asker::default(),
+            announcements: Announcements::default(),
             next_connection: 0,
             locks: LockTable::new(),
             watches: Watches::default(),
@@ -185,6 +204,7 @@ impl Shard {
             config,
         };
         shard.apply_memory_settings();
+        shard.apply_notification_settings();
         shard
     }
 
@@ -203,8 +223,9 @@ impl Shard {
     /// Begins a turn at `now`, and does what has become due.
     pub fn handle_time(&mut self, now: Now) {
         self.now = now;
+        self.end_pause_if_due();
         if now.monotonic < self.next_cron {
-            return;
+            return self.handle_local();
         }
         self.next_cron = now.monotonic + self.cron_interval();
         self.expire();
@@ -212,6 +233,7 @@ impl Shard {
         self.close_slow_clients();
         self.stats.sample(now, self.keyspace.used_bytes());
         self.advance_shutdown();
+        self.handle_local();
     }
 
     /// A connection was accepted.
@@ -235,6 +257,7 @@ impl Shard {
         if self.sessions.len() <= slot.index() {
             self.sessions.resize_with(slot.index() + 1, || None);
         }
+        self.connections.insert(id, slot);
         self.sessions[slot.index()] = Some(session);
         if rejected {
             self.announce_output(slot);
@@ -320,7 +343,8 @@ impl Shard {
 
     /// When [`Shard::handle_time`] is due at the latest.
     pub fn deadline(&self) -> Instant {
-        self.next_cron
+        let pause = self.pausing.until();
+        pause.map_or(self.next_cron, |until| until.min(self.next_cron))
     }
 
     /// Whether other shards owe us answers.
@@ -390,7 +414,7 @@ impl Shard {
             return false;
         };
         match session.state {
-            State::Blocked => session.input_bytes() < BLOCKED_INPUT_BYTES,
+            State::Blocked | State::Paused => session.input_bytes() < BLOCKED_INPUT_BYTES,
             // Of a draining session the end of the stream must still be noticed.
             State::Open | State::Draining => true,
         }
@@ -426,8 +450,13 @@ impl Shard {
 
     /// Handles messages to ourselves until there are none. Not from within a handler: a loop, no recursion.
     fn handle_local(&mut self) {
-        while let Some(message) = self.local.pop_front() {
-            self.dispatch_message(self.id, message);
+        loop {
+            while let Some(message) = self.local.pop_front() {
+                self.dispatch_message(self.id, message);
+            }
+            if !self.announce() {
+                return;
+            }
         }
     }
 
@@ -442,7 +471,7 @@ impl Shard {
             Message::WatchHit(id) => self.watch_hit(id),
             Message::Run(part) => self.run_part(from, &part),
             Message::RunHeld(steps) => self.run_held(from, &steps),
-            Message::Lend(id, keys) => self.lend(from, id, keys.args()),
+            Message::Lend(id, asker, keys) => self.lend(from, id, asker, keys.args()),
             Message::Lent(id, lent) => self.lent(id, from, lent),
             Message::Ran(id, partial) => self.part_ran(id, from, *partial),
             Message::Restore(restored) => self.restore(*restored),
@@ -451,6 +480,12 @@ impl Shard {
             Message::Told(id, answer) => self.told(id, from, *answer),
             Message::Slow(request) => self.keep_slow(*request),
             Message::Unwatch(connection) => self.unwatch(connection),
+            Message::Notify(notifications) => self.deliver_all(&notifications),
+            Message::Invalidate(invalidations) => self.take_invalidations(from, invalidations),
+            Message::Listen(connection, prefixes) => self.add_listener(connection, &prefixes),
+            Message::StopListening(connection) => self.remove_listener(connection),
+            Message::Monitor(lines) => self.take_lines(&lines),
+            Message::MonitorLeft => self.discount_monitor(from),
             Message::ShutDown => self.handle_shutdown(),
             Message::Goodbye => self.count_goodbye(),
         }
@@ -568,9 +603,10 @@ impl Shard {
     /// go for one of their parts and stay for another; [`Shard::release`] makes up for it.
     fn expire(&mut self) {
         self.expiry_postponed = !self.locks.is_empty();
-        if self.expiry_postponed {
+        if self.expiry_postponed || self.pausing.is_on() {
             return;
         }
+        self.asker = Asker::default();
         let most = EXPIRED_PER_TURN * self.settings.memory.active_expire_effort as usize;
         let began = self.clock();
         let more = self.keyspace.expire_due(self.now, most, &mut self.effects);
@@ -631,6 +667,8 @@ impl Shard {
     }
 }
 
+#[cfg(test)]
+mod announcement_tests;
 #[cfg(test)]
 mod pubsub_tests;
 #[cfg(test)]

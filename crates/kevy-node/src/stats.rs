@@ -219,6 +219,14 @@ pub struct Summary {
     pub claims: usize,
     /// Transactions under way.
     pub transactions: usize,
+    /// Sessions that track what they read.
+    pub tracking_clients: usize,
+    /// Keys that somebody has cached.
+    pub tracked_keys: usize,
+    /// Those who have cached them, over all keys.
+    pub tracked_items: usize,
+    /// Prefixes of keys that somebody listens for, on whatever shard.
+    pub tracked_prefixes: usize,
     /// Channels that sessions listen to; other shards may name the same.
     pub channels: Vec<Bytes>,
     /// Patterns that sessions listen to.
@@ -265,6 +273,12 @@ impl Shard {
             changes: self.effects.changes(),
             claims: self.locks.len(),
             transactions: self.transactions.len(),
+            tracking_clients: sessions()
+                .filter(|session| session.tracking.is_some())
+                .count(),
+            tracked_keys: self.tracking.keys(),
+            tracked_items: self.tracking.items(),
+            tracked_prefixes: self.tracking.prefixes(),
             channels: topics(Topic::Channel),
             patterns: topics(Topic::Pattern),
             shard_channels: topics(Topic::ShardChannel),

@@ -162,9 +162,9 @@ impl Shard {
     /// Leaves a key that has expired to somebody who has it alone.
     fn is_there(&mut self, key: &[u8]) -> bool {
         self.keyspace.set_expiry_mode(ExpiryMode::Hide);
-        let expiry = self.keyspace.expiry_of(key, self.now, &mut self.effects);
-        self.keyspace.set_expiry_mode(ExpiryMode::Remove);
-        expiry.is_some()
+        let is_there = self.keyspace.is_alive(key, self.now, &mut self.effects);
+        self.keyspace.set_expiry_mode(self.expiry_mode());
+        is_there
     }
 
     /// Before a command runs: what must be known later about watched keys.
@@ -177,8 +177,7 @@ impl Shard {
             return;
         }
         for (key, watched) in &mut self.watches.by_key {
-            let entry = self.keyspace.peek(key, self.now, &mut self.effects);
-            watched.existed = entry.is_some();
+            watched.existed = self.keyspace.is_alive(key, self.now, &mut self.effects);
         }
     }
 }

@@ -225,6 +225,12 @@ impl Inner {
             | Message::Lend(..)
             | Message::Lent(..)
             | Message::Unwatch(_)
+            | Message::Notify(_)
+            | Message::Invalidate(_)
+            | Message::Listen(..)
+            | Message::StopListening(_)
+            | Message::Monitor(_)
+            | Message::MonitorLeft
             | Message::Ask(..)
             | Message::Told(..)
             | Message::ShutDown
@@ -249,6 +255,12 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Lend(..) => "lend",
         Message::Lent(..) => "lent",
         Message::Unwatch(_) => "unwatch",
+        Message::Notify(_) => "notify",
+        Message::Invalidate(_) => "invalidate",
+        Message::Listen(..) => "listen",
+        Message::StopListening(_) => "stop-listening",
+        Message::Monitor(_) => "monitor",
+        Message::MonitorLeft => "monitor-left",
         Message::Restore(..) => "restore",
         Message::Release(_) => "release",
         Message::Ask(..) => "ask",

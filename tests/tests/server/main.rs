@@ -5,8 +5,11 @@ mod administration;
 mod cluster;
 mod connections;
 mod dump;
+mod monitor;
+mod notifications;
 mod protocol;
 mod starting;
+mod tracking;
 
 use kevy_tests::connection::Connection;
 

@@ -5,7 +5,7 @@ mod field;
 use super::bitmap::bit_offset;
 use super::string::is_raw;
 use crate::keyspace::StringMut;
-use crate::{Command, Context, number};
+use crate::{Command, Context, EventClasses, number};
 use alloc::vec::Vec;
 use field::{Field, Overflow};
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
@@ -67,7 +67,8 @@ fn bitfield(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     };
     let access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     let length = access.string()?.map_or(0, <[u8]>::len);
-    let mut changed = length < end || !is_raw(&access);
+    let becomes_raw = !is_raw(&access);
+    let mut changed = length < end;
     let mut string = access.string_mut(end.saturating_sub(length))?;
     // Even if every write fails by overflow, as in Redis.
     string.extend_to(end);
@@ -77,6 +78,9 @@ fn bitfield(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     }
     drop(string);
     if changed {
+        ctx.keyspace.note_event(EventClasses::STRING, "setbit", key);
+    }
+    if changed || becomes_raw {
         let effect: Vec<&[u8]> = args.iter().collect();
         ctx.effects.emit(&effect);
     }

@@ -4,7 +4,7 @@ mod bits;
 
 use super::string::{clamped_range, is_backwards, is_raw};
 use crate::keyspace::{Encoding, Expiry};
-use crate::{Command, Context, number};
+use crate::{Command, Context, EventClasses, number};
 use alloc::vec::Vec;
 use bits::Operation;
 use core::ops::Range;
@@ -139,6 +139,10 @@ fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     *byte = if bit { *byte | mask } else { *byte & !mask };
     drop(string);
     ctx.effects.emit(&[b"SETBIT", key, args.at(2), args.at(3)]);
+    // What only changes how the string is held is none.
+    if old != bit || end > length {
+        ctx.keyspace.note_event(EventClasses::STRING, "setbit", key);
+    }
     Ok(())
 }
 
@@ -269,10 +273,12 @@ fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8]) {
     if value.is_empty() {
         if access.remove() {
             ctx.effects.emit(&[b"DEL", key]);
+            access.note_event(EventClasses::GENERIC, "del");
         }
         return;
     }
     access.set_encoded(value, Encoding::Raw, Expiry::Never);
+    access.note_event(EventClasses::STRING, "set");
     if Encoding::of_string(value) == Encoding::Raw {
         ctx.effects.emit(&[b"SET", key, value]);
     } else {

@@ -4,7 +4,7 @@
 
 use crate::keyspace::{ExpiryMode, KeyAccess};
 use crate::number::integer;
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use alloc::string::String;
 use core::cmp::Ordering;
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
@@ -164,9 +164,11 @@ fn expire(cx: &mut Context<'_>, args: Args<'_>, given: Given) -> Result<(), Erro
     let changes = condition.allows(&access, deadline);
     if changes && passed {
         access.remove();
+        access.note_event(EventClasses::GENERIC, "del");
         cx.effects.emit(&[b"DEL", key]);
     } else if changes {
         access.set_expiry(Some(deadline));
+        access.note_event(EventClasses::GENERIC, "expire");
         let mut digits = itoa::Buffer::new();
         let at = digits.format(deadline.0).as_bytes();
         cx.effects.emit(&[b"PEXPIREAT", key, at]);
@@ -257,6 +259,7 @@ fn persist(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let changes = access.expiry().is_some();
     if changes {
         access.set_expiry(None);
+        access.note_event(EventClasses::GENERIC, "persist");
         cx.effects.emit(&[b"PERSIST", key]);
     }
     cx.reply.integer(i64::from(changes));

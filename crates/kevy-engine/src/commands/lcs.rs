@@ -39,7 +39,8 @@ fn lcs(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         let value = value.map_err(|_| NOT_STRINGS)?;
         Ok(value.unwrap_or_default().to_vec())
     };
-    let (first, second) = (string(1)?, string(2)?);
+    let (first, second) = (string(1), string(2));
+    let (first, second) = (first?, second?);
     let options = parse(args)?;
     check_size(&first, &second, ctx.keyspace.longest_string_bytes())?;
     if options.length_only {

@@ -14,8 +14,8 @@ pub(super) mod write;
 
 pub use wait::{StreamWait, stream_blocks, stream_wait};
 
-use crate::Effects;
 use crate::value::stream::{Element, Entries, Entry, Group, Pending, StreamId};
+use crate::{Context, Effects, EventClasses, Keyspace};
 use alloc::format;
 use alloc::vec::Vec;
 use kevy_proto::resp::{Encoder, ErrorReply};
@@ -96,8 +96,12 @@ impl GroupChange {
         self
     }
 
-    fn emit(&self, group: GroupName<'_>, consumer: &[u8], effects: &mut Effects) {
+    fn emit(&self, group: GroupName<'_>, consumer: &[u8], cx: &mut Context<'_>) {
         let GroupName { key, name } = group;
+        if self.consumer_created {
+            note_consumer_created(cx.keyspace, key);
+        }
+        let effects = &mut *cx.effects;
         if self.consumer_created {
             effects.emit(&[b"XGROUP", b"CREATECONSUMER", key, name, consumer]);
         }
@@ -195,4 +199,9 @@ fn limit(count: i64) -> usize {
     } else {
         count as usize
     }
+}
+
+/// A consumer of a group of the stream at `key` is new.
+fn note_consumer_created(keyspace: &mut Keyspace, key: &[u8]) {
+    keyspace.note_event(EventClasses::STREAM, "xgroup-createconsumer", key);
 }

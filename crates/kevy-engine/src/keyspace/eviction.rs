@@ -2,7 +2,7 @@
 //! (<https://redis.io/docs/latest/develop/reference/eviction/>).
 
 use super::{AccessTracking, Entry, Keyspace};
-use crate::Effects;
+use crate::{Effects, EventClasses};
 use alloc::vec::Vec;
 use kevy_proto::time::Now;
 
@@ -88,6 +88,7 @@ impl Keyspace {
         self.remove_at(hash, place);
         self.stats.evicted += 1;
         effects.emit(&[b"DEL", &key]);
+        self.note_event(EventClasses::EVICTED, "evicted", &key);
         true
     }
 

@@ -1,6 +1,8 @@
 //! `CLIENT ...`: what a client says about itself, and asks about others.
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, integer, is, ok, text};
+use super::{
+    ALWAYS, Answered, NodeCommand, Outcome, ROW, help, integer, is, monitor, ok, text, tracking,
+};
 use crate::query::{Answer, ClientFilter, Finish, Query};
 use crate::session::{ReplyMode, Session};
 use crate::shard::Shard;
@@ -103,8 +105,54 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             name: "getredir",
             arity: 2,
             flags: PLAIN,
-            summary: "Where tracking messages go: nowhere.",
-            run: get_redirection,
+            since: "6.0.0",
+            summary: "Returns the client ID to which the connection's tracking notifications are redirected.",
+            run: tracking::get_redirection,
+            ..ROW
+        },
+        NodeCommand {
+            name: "tracking",
+            arity: -3,
+            flags: PLAIN,
+            since: "6.0.0",
+            summary: "Controls server-assisted client-side caching for the connection.",
+            run: tracking::tracking,
+            ..ROW
+        },
+        NodeCommand {
+            name: "caching",
+            arity: 3,
+            flags: PLAIN,
+            since: "6.0.0",
+            summary: "Instructs the server whether to track the keys in the next request.",
+            run: tracking::caching,
+            ..ROW
+        },
+        NodeCommand {
+            name: "trackinginfo",
+            arity: 2,
+            flags: PLAIN,
+            since: "6.2.0",
+            summary: "Returns information about server-assisted client-side caching for the connection.",
+            run: tracking::tracking_info,
+            ..ROW
+        },
+        NodeCommand {
+            name: "pause",
+            arity: -3,
+            flags: ADMIN,
+            since: "3.0.0",
+            summary: "Suspends commands processing.",
+            run: monitor::pause,
+            ..ROW
+        },
+        NodeCommand {
+            name: "unpause",
+            arity: 2,
+            flags: ADMIN,
+            since: "6.2.0",
+            summary: "Resumes processing commands from paused clients.",
+            run: monitor::unpause,
             ..ROW
         },
         NodeCommand {
@@ -334,16 +382,6 @@ fn no_touch(
     ok(session, reply)
 }
 
-fn get_redirection(
-    _: &mut Shard,
-    session: &mut Session,
-    _: Args<'_>,
-    reply: &mut BytesMut,
-) -> Answered {
-    Encoder::new(reply, session.client.version).integer(-1);
-    Ok(Outcome::Replied)
-}
-
 fn help_client(
     _: &mut Shard,
     session: &mut Session,
@@ -355,6 +393,8 @@ fn help_client(
         reply,
         &[
             "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+            "CACHING (YES|NO)",
+            "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
             "GETNAME",
             "    Return the name of the current connection.",
             "GETREDIR",
@@ -373,12 +413,21 @@ fn help_client(
             "    Protect current client connection from eviction.",
             "NO-TOUCH (ON|OFF)",
             "    Will not touch LRU/LFU stats when this mode is on.",
+            "PAUSE <timeout> [WRITE|ALL]",
+            "    Suspend all, or just write, clients for <timeout> milliseconds.",
             "REPLY (ON|OFF|SKIP)",
             "    Control the replies sent to the current connection.",
             "SETINFO <option> <value>",
             "    Set client meta attr: LIB-NAME or LIB-VER.",
             "SETNAME <name>",
             "    Assign the name <name> to the current connection.",
+            "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+            "         [OPTIN] [OPTOUT] [NOLOOP]",
+            "    Control server assisted client side caching.",
+            "TRACKINGINFO",
+            "    Report tracking status for the current connection.",
+            "UNPAUSE",
+            "    Stop the current client pause, resuming traffic.",
             "HELP",
             "    Prints this help.",
         ],

@@ -1,8 +1,10 @@
 //! A session as `CLIENT LIST` and `CLIENT INFO` show it.
 
+use super::tracking::redirection;
 use crate::session::Session;
 use crate::shard::Shard;
 use crate::subscriptions::Topic;
+use crate::tracking::client::Mode;
 use kevy_proto::resp::RespVersion;
 use std::fmt::Write;
 
@@ -31,13 +33,7 @@ impl Shard {
             String::from_utf8_lossy(&client.name),
         );
         let subscribed = &session.subscribed;
-        let flags = match (&session.queue, subscribed.any(), session.is_blocked()) {
-            (Some(_), true, _) => "Px",
-            (Some(_), false, _) => "x",
-            (None, true, _) => "P",
-            (None, false, true) => "b",
-            (None, false, false) => "N",
-        };
+        let flags = flags(session);
         let queue = session.queue.as_ref();
         let queued = queue.map_or(-1, |queue| queue.len() as i64);
         let queued_bytes = queue.map_or(0, |queue| queue.len_bytes());
@@ -45,7 +41,7 @@ impl Shard {
             line,
             " age={age} idle={idle} flags={flags} db=0 sub={} psub={} ssub={} multi={queued} qbuf={input} qbuf-free=0 \
              argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl={output} oll={} omem={output} tot-mem={} events=r cmd={} \
-             user=default redir=-1 \
+             user=default redir={} \
              resp={} lib-name={} lib-ver={}",
             subscribed.len(Topic::Channel),
             subscribed.len(Topic::Pattern),
@@ -53,6 +49,7 @@ impl Shard {
             session.replies.outstanding(),
             input + output + size_of::<Session>(),
             client.last_command,
+            redirection(session),
             if client.version == RespVersion::V3 {
                 3
             } else {
@@ -63,4 +60,24 @@ impl Shard {
         );
         line
     }
+}
+
+/// The letters that stand for what a session does, in Redis's order; `N` if there is nothing to say.
+fn flags(session: &Session) -> String {
+    let tracking = session.tracking.as_ref();
+    let letters = [
+        (session.is_monitor, 'O'),
+        (session.subscribed.any(), 'P'),
+        (session.queue.is_some(), 'x'),
+        (session.is_paused(), 'b'),
+        (tracking.is_some(), 't'),
+        (tracking.is_some_and(|t| t.is_broken), 'R'),
+        (tracking.is_some_and(|t| t.mode == Mode::Broadcast), 'B'),
+    ];
+    let set: String = letters
+        .into_iter()
+        .filter(|(is_set, _)| *is_set)
+        .map(|(_, letter)| letter)
+        .collect();
+    if set.is_empty() { "N".to_owned() } else { set }
 }

@@ -132,6 +132,8 @@ impl Shard {
         }
         self.settings = settings;
         self.apply_memory_settings();
+        self.apply_notification_settings();
+        self.shrink_tracking_table();
     }
 }
 

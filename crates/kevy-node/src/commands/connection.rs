@@ -171,6 +171,8 @@ fn quit(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut)
 fn reset(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
     shard.discard(session);
     shard.subscriptions.remove_all(session);
+    shard.stop_tracking(session);
+    shard.remove_monitor(session);
     let client = &mut session.client;
     *client = Client {
         name: Vec::new(),

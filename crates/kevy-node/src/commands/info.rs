@@ -185,7 +185,10 @@ fn clients(shard: &Shard, total: &Total) -> String {
                     .saturating_sub(1)
                     .to_string(),
             ),
-            ("tracking_clients", "0".to_owned()),
+            (
+                "tracking_clients",
+                total.sum(|s| s.tracking_clients as u64).to_string(),
+            ),
             ("clients_in_timeout_table", "0".to_owned()),
         ],
     )
@@ -253,9 +256,12 @@ fn stats(_: &Shard, total: &Total) -> String {
             ("pubsub_channels", total.topics(Topic::Channel)),
             ("pubsub_patterns", total.topics(Topic::Pattern)),
             ("pubsubshard_channels", total.topics(Topic::ShardChannel)),
-            ("tracking_total_keys", "0".to_owned()),
-            ("tracking_total_items", "0".to_owned()),
-            ("tracking_total_prefixes", "0".to_owned()),
+            ("tracking_total_keys", sum(|s| s.tracked_keys as u64)),
+            ("tracking_total_items", sum(|s| s.tracked_items as u64)),
+            (
+                "tracking_total_prefixes",
+                total.max(|s| s.tracked_prefixes).to_string(),
+            ),
             ("unexpected_error_replies", "0".to_owned()),
             ("total_error_replies", sum(|s| s.stats.error_replies)),
             (

@@ -18,9 +18,11 @@ mod info;
 mod key_uses;
 mod latency;
 mod memory;
+pub(crate) mod monitor;
 pub(crate) mod pubsub;
 mod server;
 mod slowlog;
+mod tracking;
 mod transaction;
 
 use crate::observation::Observed;
@@ -65,6 +67,7 @@ pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
         debug::COMMANDS,
         latency::COMMANDS,
         memory::COMMANDS,
+        monitor::COMMANDS,
         pubsub::COMMANDS,
         server::COMMANDS,
         slowlog::COMMANDS,

@@ -32,7 +32,7 @@ const UNSUBSCRIBING: NodeCommand = NodeCommand {
 
 const PUBLISHING: NodeCommand = NodeCommand {
     arity: 3,
-    flags: FLAGS.with(Flags::FAST),
+    flags: FLAGS.with(Flags::FAST).with(Flags::MAY_REPLICATE),
     complexity: "O(N+M), N the subscribers of the channel, M the patterns",
     ..SUBSCRIBING
 };

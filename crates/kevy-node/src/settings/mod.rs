@@ -27,7 +27,7 @@ mod file;
 pub mod kind;
 pub mod live;
 pub mod monitoring;
-pub mod notification;
+mod notification;
 pub mod rewrite;
 pub mod save_points;
 pub mod sources;
@@ -37,7 +37,6 @@ pub use directive::{Directive, Live, directives};
 pub use fault::{Fault, Origin};
 pub use live::Change;
 pub use monitoring::Monitoring;
-pub use notification::NotificationClasses;
 pub use save_points::SavePoint;
 pub use sources::{ConfigFile, Inputs};
 

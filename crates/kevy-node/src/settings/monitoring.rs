@@ -1,7 +1,7 @@
 //! `[monitoring]`: slow commands, latencies, notifications.
 
 use super::kind::Invalid;
-use super::notification::NotificationClasses;
+use kevy_engine::EventClasses;
 
 /// `[monitoring]`. Each field is documented by its row in the table of directives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Monitoring {
     pub latency_monitor_threshold: u64,
     pub latency_tracking: bool,
     pub latency_tracking_info_percentiles: Vec<Percentile>,
-    pub notify_keyspace_events: NotificationClasses,
+    pub notify_keyspace_events: EventClasses,
 }
 
 impl Default for Monitoring {
@@ -28,7 +28,7 @@ impl Default for Monitoring {
             latency_monitor_threshold: 0,
             latency_tracking: true,
             latency_tracking_info_percentiles: [50.0, 99.0, 99.9].map(Percentile::new).into(),
-            notify_keyspace_events: NotificationClasses::NONE,
+            notify_keyspace_events: EventClasses::NONE,
         }
     }
 }

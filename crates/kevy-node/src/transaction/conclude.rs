@@ -116,11 +116,13 @@ impl Shard {
         };
         session.replies.complete(caller.reply_number, reply);
         self.settle_waiting(&mut session);
+        let held = session.end_reading();
         if session.state == State::Blocked {
             session.state = State::Open;
             self.execute_buffered(&mut session);
             self.readable.push_back(session.slot);
         }
         self.return_session(session);
+        self.tell_held(caller.connection, held);
     }
 }

@@ -6,6 +6,7 @@ use crate::message::{Lent, Lock, Message, Part, Restored};
 use crate::query::{Finish, Query};
 use crate::session::{Session, State};
 use crate::shard::Shard;
+use crate::tracking::Asker;
 use bytes::BytesMut;
 use kevy_engine::keyspace::Detached;
 use kevy_engine::{Command, Context};
@@ -138,7 +139,14 @@ impl Shard {
         };
         self.next_transaction += 1;
         self.unanswered += 1;
+        let mut asker = session.asker();
+        let reads = Transaction::reads(&work);
+        asker.tracks &= reads;
+        if reads {
+            session.begin_reading();
+        }
         let caller = Caller {
+            asker,
             slot: session.slot,
             connection: session.id,
             reply_number: Self::begin_reply(session),
@@ -184,6 +192,7 @@ impl Shard {
             watcher: transaction.watcher(member),
             wait,
             grows: transaction.grows(),
+            asker: transaction.caller.asker,
             take: transaction.taken(member),
         };
         self.send(member.shard, Message::Lock(Box::new(lock)));
@@ -253,6 +262,7 @@ impl Shard {
             }
         }
         self.forget_watches(&transaction);
+        self.show_exec(&transaction);
         self.conclude(transaction.caller, reply);
     }
 
@@ -305,6 +315,8 @@ impl Shard {
                     transaction: id,
                     entries,
                     changed: RequestBuffer::new(),
+                    events: Vec::new(),
+                    asker: Asker::default(),
                     keep_locks: false,
                 }))
             };
@@ -327,6 +339,7 @@ impl Shard {
                         request: part_of(command.keys, args, &member.positions),
                         version: transaction.caller.version,
                         now: self.now,
+                        asker: transaction.caller.asker,
                     };
                     self.send(member.shard, Message::Run(Box::new(part)));
                 }
@@ -344,6 +357,7 @@ impl Shard {
                     .map(|member| ((member.shard, member.positions), member.lent))
                     .unzip();
                 let meeting = Meeting {
+                    asker: transaction.caller.asker,
                     transaction: id,
                     keys: request.args(),
                     owners: &owners,
@@ -354,7 +368,10 @@ impl Shard {
                 let reply = self.run_together(meeting, command, request.args(), caller.version);
                 self.conclude(caller, reply);
             }
-            Work::Exec(_) => self.advance_exec(id, transaction),
+            Work::Exec(_) => {
+                self.show_commands(&transaction);
+                self.advance_exec(id, transaction);
+            }
             Work::Asking(_) => debug_assert!(false, "questions take no locks"),
         }
     }
@@ -377,6 +394,7 @@ impl Shard {
         // Only the owners know who waits for what: they are told which keys were changed.
         self.effects.want(wants_changes);
         let mut reply = BytesMut::new();
+        let expired_before = self.meeting.stats().expired;
         let mut context = Context {
             keyspace: &mut self.meeting,
             reply: Encoder::new(&mut reply, version),
@@ -388,13 +406,22 @@ impl Shard {
         }
         let shards: Vec<ShardId> = meeting.owners.iter().map(|(shard, _)| *shard).collect();
         let changed = self.changed_keys(&shards);
+        let events = self.events_of_meeting(&shards);
+        let mut asker = meeting.asker;
+        if self.meeting.stats().expired != expired_before {
+            // Not the connection's doing, so that it must hear of it whatever it wants.
+            asker.connection = None;
+        }
         self.renew_wish_for_changes();
-        for ((shard, positions), changed) in meeting.owners.iter().zip(changed) {
+        let news = changed.into_iter().zip(events);
+        for ((shard, positions), (changed, events)) in meeting.owners.iter().zip(news) {
             let keys = positions.iter().map(|position| meeting.keys.at(*position));
             let restored = Restored {
                 transaction: meeting.transaction,
                 entries: keys.filter_map(|key| self.meeting.take(key)).collect(),
                 changed,
+                events,
+                asker,
                 keep_locks: meeting.keep_locks,
             };
             self.send(*shard, Message::Restore(Box::new(restored)));

@@ -77,6 +77,9 @@ pub(super) enum StepAnswer {
     Told(Answer),
 }
 
+const NO_MONITOR: ErrorReply =
+    ErrorReply::text("ERR MONITOR isn't allowed for DENY BLOCKING client");
+
 impl Exec {
     /// A command by itself that needs steps; its reply is its own.
     pub(super) fn single(
@@ -184,7 +187,9 @@ impl Shard {
         Encoder::new(reply, version).array(commands.len());
         self.keyspace.set_touching(!session.client.no_touch);
         let began = self.stopwatch.current;
+        self.asker = session.asker();
         for queued in commands {
+            self.show(&session.peer.address, queued.found, queued.request.args());
             if let Handler::Engine(command) = queued.found.handler {
                 let args = queued.request.args();
                 self.measure(queued.found.index, args.len());
@@ -198,6 +203,40 @@ impl Shard {
         self.measure(began, 0);
         self.keyspace.set_touching(true);
         Ok(Outcome::Replied)
+    }
+
+    /// Shows monitors the commands that are going to run.
+    pub(super) fn show_commands(&mut self, transaction: &Transaction) {
+        let Work::Exec(exec) = &transaction.work else {
+            return;
+        };
+        if !exec.is_single
+            && let Some(address) = self.address_of(transaction)
+        {
+            for queued in &exec.commands {
+                self.show(&address, queued.found, queued.request.args());
+            }
+        }
+    }
+
+    /// Shows monitors that an `EXEC` is over.
+    pub(super) fn show_exec(&mut self, transaction: &Transaction) {
+        if let Work::Exec(exec) = &transaction.work
+            && !exec.is_single
+            && let Some(address) = self.address_of(transaction)
+        {
+            let request = RequestBuffer::from_slices([&b"EXEC"[..]]);
+            self.show_line(&address, request.args());
+        }
+    }
+
+    /// Where the caller came from, if monitors are to be told and it is still there.
+    fn address_of(&mut self, transaction: &Transaction) -> Option<String> {
+        if !self.has_monitors() {
+            return None;
+        }
+        let session = self.session_of(transaction.caller.connection)?;
+        Some(session.peer.address.clone())
     }
 
     /// All locks are held, or a step is over: goes on as far as nobody has to be waited for.
@@ -234,6 +273,7 @@ impl Shard {
         request: RequestBuffer,
     ) {
         let version = transaction.caller.version;
+        let asker = transaction.caller.asker;
         let (map, here) = (self.map, self.id);
         let Work::Exec(exec) = &mut transaction.work else {
             return;
@@ -245,6 +285,7 @@ impl Shard {
                 commands,
                 version,
                 now,
+                asker,
             }))
         };
         let args = request.args();
@@ -257,7 +298,8 @@ impl Shard {
             }
             Route::Owners(owners) => owners,
             Route::Everywhere if command.placement == Placement::Together => {
-                return self.begin_gathering(id, exec, command, request);
+                let reader = asker.reading(command);
+                return self.begin_gathering(id, exec, (command, request), reader);
             }
             Route::Everywhere => (0..map.shards())
                 .map(|index| (ShardId(index), Vec::new()))
@@ -268,7 +310,11 @@ impl Shard {
         for (shard, positions) in &owners {
             let message = if together {
                 let keys = positions.iter().map(|position| args.at(*position));
-                Message::Lend(id, Box::new(RequestBuffer::from_slices(keys)))
+                Message::Lend(
+                    id,
+                    asker.reading(command),
+                    Box::new(RequestBuffer::from_slices(keys)),
+                )
             } else {
                 held(vec![(command, part_of(command.keys, args, positions))])
             };
@@ -309,7 +355,11 @@ impl Shard {
             return;
         };
         let mut reply = BytesMut::new();
-        let answered = run(self, &mut session, args, &mut reply);
+        let answered = if args.at(0).eq_ignore_ascii_case(b"monitor") {
+            Err(NO_MONITOR)
+        } else {
+            run(self, &mut session, args, &mut reply)
+        };
         transaction.caller.version = session.client.version;
         exec.muted = session.client.reply_mode == ReplyMode::Off;
         self.put_session(session);
@@ -382,6 +432,7 @@ impl Shard {
                 let lent = answers.filter_map(|(_, answer)| answer.lent()).collect();
                 let own = std::mem::replace(&mut self.now, exec.now);
                 let place = super::state::Meeting {
+                    asker: caller.asker,
                     transaction: id,
                     keys: keys.args(),
                     owners: &owners,
@@ -404,6 +455,7 @@ impl Shard {
     fn end_exec(&mut self, id: TransactionId, mut transaction: Transaction) {
         self.let_go(id, &mut transaction);
         self.forget_watches(&transaction);
+        self.show_exec(&transaction);
         if let Work::Exec(exec) = transaction.work {
             self.conclude(transaction.caller, exec.reply);
         }

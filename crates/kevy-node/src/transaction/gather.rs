@@ -11,6 +11,7 @@ use crate::command_table::{Found, Handler};
 use crate::message::{Lent, Message, Restored};
 use crate::session::Session;
 use crate::shard::Shard;
+use crate::tracking::Asker;
 use bytes::BytesMut;
 use kevy_engine::commands::sort_reach;
 use kevy_engine::keyspace::ExpiryMode;
@@ -47,12 +48,12 @@ impl Shard {
         &mut self,
         id: TransactionId,
         exec: &mut Exec,
-        command: &'static Command,
-        request: RequestBuffer,
+        (command, request): (&'static Command, RequestBuffer),
+        asker: Asker,
     ) {
         let key = request.args().at(1);
         let owner = self.map.owner_of_key(key);
-        let wish = Message::Lend(id, Box::new(RequestBuffer::from_slices([key])));
+        let wish = Message::Lend(id, asker, Box::new(RequestBuffer::from_slices([key])));
         self.send(owner, wish);
         exec.expect(Step::Gathering(command, request), 1);
     }
@@ -76,6 +77,8 @@ impl Shard {
             transaction: id,
             entries: self.meeting.take(args.at(1)).into_iter().collect(),
             changed: RequestBuffer::new(),
+            events: Vec::new(),
+            asker: Asker::default(),
             keep_locks: true,
         };
         let owner = self.map.owner_of_key(args.at(1));
@@ -84,7 +87,8 @@ impl Shard {
         for (shard, positions) in &owners {
             let keys = positions.iter().map(|position| keys.args().at(*position));
             let wish = RequestBuffer::from_slices(keys);
-            self.send(*shard, Message::Lend(id, Box::new(wish)));
+            let wish = Message::Lend(id, Asker::default(), Box::new(wish));
+            self.send(*shard, wish);
         }
         let count = owners.len();
         exec.expect(Step::Together(command, request, keys, owners), count);
@@ -102,6 +106,8 @@ impl Shard {
         };
         let keys = sort_reach(&mut context, args);
         self.meeting.set_expiry_mode(ExpiryMode::Remove);
+        // What is missed is missed when the command runs.
+        self.meeting.take_events();
         keys
     }
 

@@ -3,9 +3,12 @@
 
 use crate::host::Slot;
 use crate::lock_table::Ticket;
-use crate::message::{Access, Batch, Claim, Held, Lent, Lock, Message, Part, Partial, Restored};
+use crate::message::{
+    Access, Batch, Claim, Held, Hopped, Lent, Lock, Message, Part, Partial, Restored,
+};
 use crate::session::Session;
 use crate::shard::Shard;
+use crate::tracking::Asker;
 use bytes::BytesMut;
 use kevy_engine::Command;
 use kevy_proto::command::Placement;
@@ -40,17 +43,19 @@ pub(crate) struct Origin {
     connection: Option<ConnectionId>,
     sequence: u64,
     version: RespVersion,
+    tracks: bool,
 }
 
 impl Origin {
     /// A request of a batch from `shard`.
-    pub(crate) fn of_batch(shard: ShardId, batch: &Batch, sequence: u64) -> Self {
+    pub(crate) fn of_batch(shard: ShardId, batch: &Batch, request: &Hopped) -> Self {
         Self {
             shard,
             slot: batch.slot,
             connection: batch.connection,
-            sequence,
+            sequence: request.sequence,
             version: batch.version,
+            tracks: request.tracks,
         }
     }
 }
@@ -73,6 +78,7 @@ impl Shard {
             connection: Some(session.id),
             sequence: Self::begin_reply(session),
             version: session.client.version,
+            tracks: session.tracks_reads(),
         };
         self.enqueue_request(claim, origin, command, args);
         true
@@ -157,17 +163,26 @@ impl Shard {
         {
             self.send(from, Message::WatchHit(lock.transaction));
         }
-        let lent = self.take_out(lock.take.args());
+        let lent = self.take_out(lock.asker, lock.take.args());
         self.send(from, Message::Granted(lock.transaction, lent));
     }
 
     /// Takes entries of an `EXEC`, which holds their locks.
-    pub(crate) fn lend(&mut self, from: ShardId, transaction: TransactionId, keys: Args<'_>) {
-        let lent = self.take_out(keys);
+    pub(crate) fn lend(
+        &mut self,
+        from: ShardId,
+        transaction: TransactionId,
+        asker: Asker,
+        keys: Args<'_>,
+    ) {
+        let lent = self.take_out(asker, keys);
         self.send(from, Message::Lent(transaction, lent));
     }
 
-    fn take_out(&mut self, keys: Args<'_>) -> Lent {
+    fn take_out(&mut self, asker: Asker, keys: Args<'_>) -> Lent {
+        if asker.tracks {
+            keys.iter().for_each(|key| self.remember_read(key, asker));
+        }
         Lent {
             entries: keys.iter().map(|key| self.keyspace.take(key)).collect(),
             wants_changes: self.wants_changes(),
@@ -178,6 +193,7 @@ impl Shard {
     pub(crate) fn run_held(&mut self, from: ShardId, held: &Held) {
         let mut reply = BytesMut::new();
         let own = std::mem::replace(&mut self.now, held.now);
+        self.asker = held.asker;
         for (command, request) in &held.commands {
             self.start_stopwatch();
             self.measure_by_name(command.name);
@@ -198,6 +214,7 @@ impl Shard {
         let own = std::mem::replace(&mut self.now, part.now);
         // How long it takes is the coordinator's business: the parts run at the same time.
         self.measure_by_name(part.command.name);
+        self.asker = part.asker;
         self.run_command(part.command, part.request.args(), part.version, &mut reply);
         self.now = own;
         let keys = self.keyspace.len();
@@ -213,7 +230,9 @@ impl Shard {
         for entry in restored.entries {
             self.keyspace.put(entry);
         }
+        self.asker = restored.asker;
         self.note_changed_keys(restored.changed.args());
+        self.notify(restored.events);
         if !restored.keep_locks {
             self.release(restored.transaction);
         }
@@ -244,6 +263,10 @@ impl Shard {
 
     fn run_waiting(&mut self, waiting: &Request) {
         let origin = waiting.origin;
+        self.asker = Asker {
+            connection: origin.connection,
+            tracks: origin.tracks,
+        };
         let mut batch = Box::new(Batch {
             slot: origin.slot,
             connection: origin.connection,

@@ -52,6 +52,14 @@ impl Queue {
         self.commands
     }
 
+    /// Whether a command changes something, or is heard of elsewhere.
+    pub(crate) fn has_writes(&self) -> bool {
+        self.commands.iter().any(|queued| {
+            let flags = flags(queued.found);
+            flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE)
+        })
+    }
+
     fn push(&mut self, found: Found, args: Args<'_>) {
         // Of a transaction that will not run nothing needs to be kept.
         if !self.tainted {

@@ -5,6 +5,7 @@ use super::participate::{access, claim_keys};
 use crate::host::Slot;
 use crate::message::{Access, Claim, Lent, Partial};
 use crate::query::{Answer, Finish};
+use crate::tracking::Asker;
 use kevy_engine::Command;
 use kevy_proto::command::{Flags, Keys};
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
@@ -39,6 +40,8 @@ pub(super) struct Caller {
     /// Its number among the session's replies.
     pub(super) reply_number: u64,
     pub(super) version: RespVersion,
+    /// As parts of the transaction are told; tracks if any of it reads for a client that tracks.
+    pub(super) asker: Asker,
 }
 
 /// What is to be done.
@@ -69,6 +72,7 @@ pub(super) enum Phase {
 
 /// Entries that have met here for a command.
 pub(super) struct Meeting<'a> {
+    pub(super) asker: Asker,
     pub(super) transaction: TransactionId,
     /// Their keys.
     pub(super) keys: Args<'a>,
@@ -130,6 +134,17 @@ impl Transaction {
                 watched.then_some(self.caller.connection)
             }
             Work::Parts(..) | Work::Together(..) | Work::Asking(_) => None,
+        }
+    }
+
+    /// Whether it may read for a client that tracks.
+    pub(super) fn reads(work: &Work) -> bool {
+        match work {
+            Work::Parts(command, _) | Work::Together(command, _) => {
+                command.flags.contains(Flags::READONLY)
+            }
+            Work::Exec(_) => true,
+            Work::Asking(_) => false,
         }
     }
 

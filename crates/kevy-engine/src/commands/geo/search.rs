@@ -144,6 +144,15 @@ impl Form {
         matches!(self, Self::Search | Self::SearchStore)
     }
 
+    /// What storing the result is called.
+    fn store_event(self) -> &'static str {
+        if self.is_search() {
+            "geosearchstore"
+        } else {
+            "georadiusstore"
+        }
+    }
+
     fn may_store(self) -> bool {
         matches!(
             self,
@@ -218,7 +227,7 @@ fn search(cx: &mut Context<'_>, args: Args<'_>, form: Form) -> Result<(), ErrorR
     match request.destination {
         Some(key) => store_found(
             cx,
-            key,
+            (key, form.store_event()),
             &found,
             request.store_distances.then_some(unit_metres),
         ),
@@ -465,14 +474,19 @@ fn places_in(set: &SortedSet, region: &Region, enough: usize) -> Vec<Found> {
 }
 
 /// Stores the places found; with their distances in units of so many metres for scores, if that is given.
-fn store_found(cx: &mut Context<'_>, key: &[u8], found: &[Found], unit_metres: Option<f64>) {
+fn store_found(
+    cx: &mut Context<'_>,
+    (key, event): (&[u8], &'static str),
+    found: &[Found],
+    unit_metres: Option<f64>,
+) {
     let limits = cx.keyspace.encoding_limits();
     let mut result = Accumulator::new(&limits);
     for place in found {
         let score = unit_metres.map_or(place.score, |metres| place.distance_m / metres);
         result.add(&place.member, score, |_, new| new);
     }
-    let count = store(cx, key, result.into_set());
+    let count = store(cx, key, result.into_set(), event);
     cx.reply.length(count);
 }
 

@@ -7,7 +7,7 @@ use super::end_at;
 use crate::commands::is_option;
 use crate::number::parse_i64;
 use crate::value::{End, List};
-use crate::{Command, Context, Effects, Keyspace};
+use crate::{Command, Context, Effects, EventClasses, Keyspace};
 use alloc::string::String;
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, Keys, ONE_KEY, Placement, Row};
@@ -261,7 +261,18 @@ fn take(
         count
     })?;
     emit_pop(effects, key, end, popped.unwrap_or(0));
+    if popped.is_some_and(|popped| popped > 0) {
+        keyspace.note_event(EventClasses::LIST, pop_event(end), key);
+    }
     Ok(popped)
+}
+
+/// What popping from `end` is called.
+pub(super) fn pop_event(end: End) -> &'static str {
+    match end {
+        End::Left => "lpop",
+        End::Right => "rpop",
+    }
 }
 
 /// Tells the log that `count` elements were popped.

@@ -6,7 +6,7 @@ use crate::commands::is_option;
 use crate::number::integer;
 use crate::value::SortedSet;
 use crate::value::sorted_set::emit_removals;
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, Keys, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
@@ -153,6 +153,13 @@ fn take(
     };
     let popped = cx.keyspace.edit(key, cx.now, cx.effects, take)?;
     let popped = popped.unwrap_or_default();
+    if !popped.is_empty() {
+        let event = match end {
+            End::Min => "zpopmin",
+            End::Max => "zpopmax",
+        };
+        cx.keyspace.note_event(EventClasses::SORTED_SET, event, key);
+    }
     emit_removals(key, popped.iter().map(|(m, _)| &m[..]), cx.effects);
     Ok(popped)
 }

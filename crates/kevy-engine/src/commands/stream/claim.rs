@@ -151,7 +151,7 @@ fn xclaim(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     };
     let change = cx.keyspace.edit(key, cx.now, cx.effects, change)?;
     if let Some(change) = change.flatten() {
-        change.emit(GroupName { key, name }, args.at(3), cx.effects);
+        change.emit(GroupName { key, name }, args.at(3), cx);
     }
     Ok(())
 }
@@ -243,8 +243,11 @@ fn xautoclaim(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         })
     };
     let change = cx.keyspace.edit(key, cx.now, cx.effects, change)?;
+    if change.is_none() {
+        cx.keyspace.note_miss(key);
+    }
     let change = change.flatten().ok_or_else(|| no_group(key, name, ""))?;
-    change.emit(GroupName { key, name }, args.at(3), cx.effects);
+    change.emit(GroupName { key, name }, args.at(3), cx);
     Ok(())
 }
 

@@ -230,7 +230,7 @@ fn xreadgroup(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         let change = cx.keyspace.edit(key, cx.now, cx.effects, deliver)?;
         if let Some(change) = change.flatten() {
             let name = option.name;
-            change.emit(GroupName { key, name }, option.consumer, cx.effects);
+            change.emit(GroupName { key, name }, option.consumer, cx);
         }
     }
     parts.write(&mut cx.reply);

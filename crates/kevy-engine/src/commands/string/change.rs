@@ -2,7 +2,7 @@
 
 use super::{check_length, is_raw};
 use crate::keyspace::Expiry;
-use crate::{Command, Context, number};
+use crate::{Command, Context, EventClasses, number};
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 
@@ -46,6 +46,7 @@ fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     let Some(length) = access.string()?.map(<[u8]>::len) else {
         access.set_string(tail, Expiry::Never);
+        access.note_event(EventClasses::STRING, "append");
         ctx.effects.emit(&[b"SET", key, tail]);
         ctx.reply.length(tail.len());
         return Ok(());
@@ -55,6 +56,7 @@ fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         access.string_mut(tail.len())?.append(tail);
         ctx.effects.emit(&[b"APPEND", key, tail]);
     }
+    ctx.keyspace.note_event(EventClasses::STRING, "append", key);
     ctx.reply.length(length + tail.len());
     Ok(())
 }
@@ -75,6 +77,9 @@ fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let mut string = access.string_mut(end.saturating_sub(length))?;
     string.write_at(offset, data);
     ctx.reply.length(string.bytes().len());
+    drop(string);
+    ctx.keyspace
+        .note_event(EventClasses::STRING, "setrange", key);
     ctx.effects.emit(&[b"SETRANGE", key, args.at(2), data]);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::super::kind::{Field, Kind};
 use super::super::monitoring::{parse_percentiles, percentiles_text};
-use super::super::notification::NotificationClasses;
+use super::super::notification;
 use super::fields::{number, plain};
 use super::{Directive, I64_MAX, ROW};
 
@@ -78,7 +78,7 @@ pub(super) static ROWS: [Directive; 6] = [
         name: "notify-keyspace-events",
         kind: Kind::Notation {
             parse: |settings, text| {
-                settings.monitoring.notify_keyspace_events = NotificationClasses::parse(text)?;
+                settings.monitoring.notify_keyspace_events = notification::parse(text)?;
                 Ok(())
             },
             show: |settings| settings.monitoring.notify_keyspace_events.to_string(),
