@@ -229,11 +229,22 @@ async function keyspace(r, cluster) {
   assert.equal(await r.dbsize(), 0);
 }
 
+async function blocking(r, other) {
+  assert.equal(await r.rpush("w", "a", "b"), 2);
+  assert.deepEqual(await r.blpop("w", 0), ["w", "a"]);
+  assert.equal(await r.blmove("w", "w", "LEFT", "RIGHT", 1), "b");
+  assert.deepEqual(await r.blmpop(1, 1, "w", "LEFT", "COUNT", 2), ["w", ["b"]]);
+  assert.equal(await r.blpop("w", 0.01), null);
+  const [popped] = await Promise.all([r.brpop("w", 10), other.rpush("w", "later")]);
+  assert.deepEqual(popped, ["w", "later"]);
+  other.disconnect();
+}
+
 const [mode, port] = [process.argv[2], Number(process.argv[3])];
 const cluster = mode === "cluster";
-const r = cluster
-  ? new Cluster([{ host: "127.0.0.1", port }])
-  : new Redis({ host: "127.0.0.1", port });
+const connect = () =>
+  cluster ? new Cluster([{ host: "127.0.0.1", port }]) : new Redis({ host: "127.0.0.1", port });
+const r = connect();
 r.on("error", (error) => console.error(error.message));
 assert.equal(await r.ping(), "PONG");
 assert.equal(await r.flushall(), "OK");
@@ -250,6 +261,7 @@ await transactions(r, cluster);
 await publishSubscribe(r);
 await pipelines(r, cluster);
 await manyKeys(r);
+await blocking(r, connect());
 await keyspace(r, cluster);
 if (cluster) console.log(`nodes ${r.nodes("master").length}`);
 await r.quit();

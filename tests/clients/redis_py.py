@@ -7,6 +7,7 @@ others from it and sends each command to the shard that owns its key.
 """
 
 import sys
+import threading
 import time
 
 import redis
@@ -340,6 +341,22 @@ def keyspace(r, cluster):
     equal(r.exists(*names), 0)
 
 
+def blocking(r, new_client):
+    """Pops that find something, time out, and wait for another client."""
+    equal(r.rpush("w", "a", "b", "c"), 3)
+    equal(r.blpop("w"), (b"w", b"a"))
+    equal(r.brpop(["w"], timeout=1), (b"w", b"c"))
+    equal(r.brpoplpush("w", "w", timeout=1), b"b")
+    equal(r.blmove("w", "w", 1, "LEFT", "RIGHT"), b"b")
+    equal(r.blpop("w"), (b"w", b"b"))
+    equal(r.blpop("w", timeout=0.01), None)
+    equal(r.bzpopmin("w", timeout=0.01), None)
+    pusher = threading.Thread(target=lambda: new_client().rpush("w", "later"))
+    pusher.start()
+    equal(r.blpop("w", timeout=10), (b"w", b"later"))
+    pusher.join()
+
+
 def connect(mode, port, protocol):
     if mode == "plain":
         return redis.Redis(host="127.0.0.1", port=port, protocol=protocol)
@@ -367,6 +384,7 @@ def main():
     publish_subscribe(r)
     pipelines(r)
     many_keys(r, cluster)
+    blocking(r, lambda: connect(mode, port, protocol))
     keyspace(r, cluster)
     if cluster:
         print(f"nodes {len(r.get_nodes())}")

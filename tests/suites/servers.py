@@ -52,11 +52,10 @@ def free_port():
 
 def command(kind, port, threads, binary, directory):
     if kind == "redis":
-        # One database, as kevy.
         return [
             shutil.which("redis-server") or "redis-server",
             "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-            "--databases", "1", "--enable-debug-command", "yes", "--dir", directory,
+            "--enable-debug-command", "yes", "--dir", directory,
         ]
     kevy = binary or str(REPOSITORY / "target" / "debug" / "kevy")
     return [

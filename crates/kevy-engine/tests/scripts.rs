@@ -254,6 +254,7 @@ impl Engine {
             reply: Encoder::new(&mut out, version),
             effects: &mut self.effects,
             now: self.now,
+            wait: None,
         };
         match find(request.args()) {
             Ok(command) => {

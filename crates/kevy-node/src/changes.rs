@@ -12,7 +12,7 @@ use kevy_proto::resp::{Args, RequestBuffer};
 impl Shard {
     /// Whether somebody here waits for changes of keys.
     pub(crate) fn wants_changes(&self) -> bool {
-        !self.watches.is_empty() || !self.tracking.is_idle()
+        !self.watches.is_empty() || !self.tracking.is_idle() || !self.blocking.waiters.is_empty()
     }
 
     /// Collects effects from now on if somebody waits for changes. To be called whenever that may have become different.
@@ -34,7 +34,11 @@ impl Shard {
         let effects = std::mem::take(&mut self.effects);
         for effect in effects.iter() {
             match key_of(&mut self.commands, effect) {
-                Some(key) if is_beside_entries(effect) => self.watches.hit_beside_entries(key),
+                Some(key) if is_beside_entries(effect) => {
+                    self.watches.hit_beside_entries(key);
+                    // A consumer must hear that its group is gone.
+                    self.blocking.waiters.note(key);
+                }
                 Some(key) => self.note_change(key),
                 None => self.note_emptied(),
             }
@@ -46,11 +50,13 @@ impl Shard {
     fn note_change(&mut self, key: &[u8]) {
         self.watches.hit(key);
         self.invalidate(key);
+        self.blocking.waiters.note(key);
     }
 
     /// All keys of ours are gone.
     fn note_emptied(&mut self) {
         self.watches.hit_all_that_existed();
+        self.blocking.waiters.note_emptied();
     }
 
     /// Keys of ours that another shard's coordinator changed.

@@ -9,18 +9,13 @@ use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
 use crate::stats::Failure;
 use bytes::BytesMut;
-use kevy_engine::commands::stream_blocks;
 use kevy_engine::keyspace::ExpiryMode;
-use kevy_engine::{Command, Context};
+use kevy_engine::{Command, Context, Wait, may_block};
 use kevy_proto::command::{Flags, Placement};
 use kevy_proto::ids::ShardId;
 use kevy_proto::resp::{
     Args, Decoded, Encoder, ErrorReply, ProtocolError, RespVersion, is_cross_protocol,
 };
-
-/// Better refused than answered at once: a client that asked to wait would ask again without a pause.
-const NO_BLOCKING: ErrorReply =
-    ErrorReply::text("ERR BLOCK is not supported by this version of kevy: poll without it");
 
 impl Shard {
     /// Executes the whole requests at the start of `input`; how many bytes they were. Stops where the session must wait.
@@ -40,6 +35,7 @@ impl Shard {
                     if self.stopwatch.is_due() || position == input.len() {
                         self.settle_request(session, args);
                     }
+                    self.serve_waiters();
                 }
                 Ok(Decoded::Nothing { consumed }) => position += consumed,
                 Ok(Decoded::Incomplete) => break,
@@ -126,11 +122,11 @@ impl Shard {
             }
         }
         // An `EXEC` under way is shown when it is over, behind its commands.
-        let is_under_way = session.is_blocked() && args.at(0).eq_ignore_ascii_case(b"exec");
+        let is_under_way = session.waits_for_shards() && args.at(0).eq_ignore_ascii_case(b"exec");
         if self.has_monitors() && !is_under_way {
             self.show(&session.peer.address, found, args);
         }
-        if session.is_blocked() {
+        if session.waits_for_shards() {
             self.measure_waiting(found, session, args);
         }
     }
@@ -141,8 +137,8 @@ impl Shard {
         command: &'static Command,
         args: Args<'_>,
     ) {
-        if command.flags.contains(Flags::BLOCKING) && stream_blocks(args) {
-            return self.reply_error(session, &NO_BLOCKING);
+        if may_block(command, args) {
+            return self.begin_blocking(session, command, args);
         }
         match route(command, args, self.map, self.id, session.peer.door) {
             Route::One(shard) if shard == self.id => self.execute_here(session, command, args),
@@ -187,14 +183,14 @@ impl Shard {
         }
     }
 
-    /// Runs a single request's command on our own keys, unless there is no memory for it.
+    /// Runs a single request's command on our own keys, unless there is no memory for it. As [`Shard::run_command`].
     pub(crate) fn run_single(
         &mut self,
         command: &'static Command,
         args: Args<'_>,
         version: RespVersion,
         out: &mut BytesMut,
-    ) {
+    ) -> Option<Box<Wait>> {
         if self.memory_limit_bytes > 0
             && command.flags.contains(Flags::DENYOOM)
             && !self.make_room()
@@ -202,20 +198,22 @@ impl Shard {
             let (index, error) = (self.stopwatch.current, ErrorReply::OutOfMemory);
             self.stats
                 .count_command_error(index, Failure::Rejected, &error);
-            return Encoder::new(out, version).error(&error);
+            Encoder::new(out, version).error(&error);
+            return None;
         }
-        self.run_command(command, args, version, out);
+        let wait = self.run_command(command, args, version, out);
         self.stopwatch.note_run();
+        wait
     }
 
-    /// Runs a command on our own keys; its reply is appended to `out`.
+    /// Runs a command on our own keys; its reply is appended to `out`. If it found nothing and may wait: for what.
     pub(crate) fn run_command(
         &mut self,
         command: &'static Command,
         args: Args<'_>,
         version: RespVersion,
         out: &mut BytesMut,
-    ) {
+    ) -> Option<Box<Wait>> {
         // A reader may run beside transactions that hold the same key and whose moment is earlier: it hides what has
         // expired for itself, and leaves its removal to somebody who has the key alone.
         let beside_others = !self.locks.is_empty() && !command.is_write();
@@ -229,8 +227,10 @@ impl Shard {
             reply: Encoder::new(out, version),
             effects: &mut self.effects,
             now: self.now,
+            wait: None,
         };
         let ran = context.run(command, args);
+        let wait = context.wait.take();
         let failed = ran.is_err();
         if let Err(error) = ran {
             let index = self.stopwatch.current;
@@ -249,6 +249,7 @@ impl Shard {
         self.asker = asker;
         self.invalidate_if_emptied(command, failed);
         self.remember_reads(command, args);
+        wait
     }
 
     fn execute_on_node(
@@ -273,7 +274,7 @@ impl Shard {
                 self.reply_error(session, &error);
             }
         }
-        if !session.is_blocked() {
+        if !session.waits_for_shards() {
             self.stopwatch.note_run();
         }
     }

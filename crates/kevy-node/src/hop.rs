@@ -99,6 +99,7 @@ impl Shard {
             {
                 batch.slow.push((index, took));
             }
+            self.serve_waiters();
         }
         self.settle_stopwatch();
         self.keyspace.set_touching(true);

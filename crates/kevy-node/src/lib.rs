@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod announcements;
+pub mod blocking;
 mod changes;
 pub mod command_table;
 pub mod commands;

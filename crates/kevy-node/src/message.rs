@@ -1,11 +1,14 @@
 //! What shards of one process say to each other. Every message is data that can be shown, kept and replayed.
 //!
-//! Two conversations share the mesh:
+//! These conversations share the mesh:
 //! * **hops**: a [`Batch`] of one connection's requests goes to the shard that owns their keys and comes back with the
 //!   replies in it;
 //! * **transactions** over several shards (decision record 0004): `Lock` -> `Granted`/`Refused`, then `Run` -> `Ran`
-//!   (parts run where their keys are) or `Restore` (the entries were taken with the lock and come back changed).
+//!   (parts run where their keys are) or `Restore` (the entries were taken with the lock and come back changed);
+//! * **waiting** (decision record 0006): a blocked session is registered with `Restore` and forgotten with `StopWaiting`;
+//!   between the two `Offer` -> `Restore`, or `Served`.
 
+use crate::blocking::{Offer, Registration, Served};
 use crate::host::Slot;
 use crate::query::{Answer, Query};
 use crate::slow_log::SlowRequest;
@@ -55,6 +58,12 @@ pub enum Message {
     Ask(TransactionId, Query),
     /// The answer.
     Told(TransactionId, Box<Answer>),
+    /// An entry that came of use to a session that waits for it; `Restore` answers.
+    Offer(Box<Offer>),
+    /// The reply of a session's request, which it waited for.
+    Served(Box<Served>),
+    /// A session waits no longer.
+    StopWaiting(TransactionId),
     /// A request took long: for the slow log.
     Slow(Box<SlowRequest>),
     /// A connection watches nothing any more.
@@ -264,6 +273,23 @@ pub struct Restored {
     pub asker: Asker,
     /// Whether the transaction goes on and keeps its locks.
     pub keep_locks: bool,
+    /// Who waits for keys from now on.
+    pub registration: Option<Box<Registration>>,
+}
+
+impl Restored {
+    /// Entries that come back as they were lent.
+    pub fn unchanged(transaction: TransactionId, entries: Vec<Detached>) -> Self {
+        Self {
+            transaction,
+            entries,
+            changed: RequestBuffer::new(),
+            events: Vec::new(),
+            asker: Asker::default(),
+            keep_locks: false,
+            registration: None,
+        }
+    }
 }
 
 /// What came of a part.

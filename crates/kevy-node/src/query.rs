@@ -27,6 +27,8 @@ pub enum Query {
     Clients(ClientFilter),
     /// Close its sessions that suit (`CLIENT KILL`).
     Kill(ClientFilter),
+    /// Unblock this session, with an error or as if its time were over (`CLIENT UNBLOCK`).
+    Unblock(ConnectionId, bool),
     /// Take these settings (`CONFIG SET`).
     Configure(Box<Settings>),
     /// How it fares, or something that `DEBUG` has it do.
@@ -244,12 +246,17 @@ impl Shard {
     pub(crate) fn answer(&mut self, from: ShardId, id: TransactionId, query: Query) {
         let answer = match query {
             Query::Summary { histograms } => {
-                let mut summary = self.summary();
-                summary.histograms = histograms.then(|| self.histograms.clone());
-                Answer::Summary(Box::new(summary))
+                let histograms = histograms.then(|| self.histograms.clone());
+                Answer::Summary(Box::new(Summary {
+                    histograms,
+                    ..self.summary()
+                }))
             }
             Query::Clients(filter) => Answer::Clients(self.clients(&filter)),
             Query::Kill(filter) => Answer::Count(self.kill(&filter)),
+            Query::Unblock(connection, with_error) => {
+                Answer::Count(self.unblock_client(connection, with_error))
+            }
             Query::Configure(settings) => {
                 self.configure(*settings);
                 Answer::Done
@@ -269,13 +276,8 @@ impl Shard {
             }
             Query::CountKeys(slot) => Answer::Count(self.keyspace.count_in_slot(slot)),
             Query::Keys(slot, limit) => {
-                let entries = self.keyspace.keys_in_slot(slot, limit);
-                Answer::Keys(
-                    entries
-                        .into_iter()
-                        .map(|entry| entry.key().to_vec())
-                        .collect(),
-                )
+                let entries = self.keyspace.keys_in_slot(slot, limit).into_iter();
+                Answer::Keys(entries.map(|entry| entry.key().to_vec()).collect())
             }
             Query::Publish(publication) => Answer::Count(self.deliver(&publication)),
             Query::Topics(topic, pattern) => Answer::Keys(self.topics(topic, pattern.as_deref())),
@@ -310,7 +312,7 @@ impl Shard {
         self.send(from, Message::Told(id, Box::new(answer)));
     }
 
-    /// What sessions listen to, of what the pattern matches.
+    /// What our sessions listen to, of what matches the pattern if there is one.
     fn topics(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
         let wanted = |name: &&Bytes| pattern.is_none_or(|pattern| glob::matches(pattern, name));
         let names = self.subscriptions.names(topic).filter(wanted);
@@ -338,8 +340,7 @@ impl Shard {
             .map(|session| session.slot)
             .collect();
         for &slot in &victims {
-            let asks = self.session(slot).is_some_and(Session::is_blocked);
-            if asks {
+            if self.session(slot).is_some_and(Session::waits_for_shards) {
                 self.drain_when_answered(slot);
             } else {
                 self.close(slot);

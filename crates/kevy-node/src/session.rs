@@ -1,6 +1,8 @@
 //! One client connection: the bytes it sent that are no whole request yet, its replies in order, and what it said about
 //! itself.
 
+use crate::blocking::Blocked;
+use crate::commands::client_line::AskingRequest;
 use crate::host::{Peer, Slot};
 use crate::query::Query;
 use crate::reply_order::ReplyOrder;
@@ -44,6 +46,8 @@ pub struct Session {
     pub(crate) is_monitor: bool,
     /// The keys it watches, whoever owns them.
     pub(crate) watched: BTreeSet<Vec<u8>>,
+    /// What it waits for, if its last request blocks it.
+    pub(crate) blocked: Option<Box<Blocked>>,
     /// Whether the next request may be executed.
     pub(crate) state: State,
     /// Whether it stands in the shard's list of sessions with output.
@@ -81,6 +85,8 @@ pub struct Client {
     pub requests: u64,
     /// Full name of its last command (`config|get`).
     pub last_command: &'static str,
+    /// The request that is about to show its line (`CLIENT LIST`).
+    pub asks: Option<AskingRequest>,
 }
 
 /// A request that waits for other shards.
@@ -110,7 +116,7 @@ pub enum ReplyMode {
 pub(crate) enum State {
     /// Executes requests as they come.
     Open,
-    /// Waits for a transaction: what comes after it in the pipeline must see its effects.
+    /// Waits for a transaction, or is blocked: what comes after it in the pipeline must see its effects.
     Blocked,
     /// Waits for the end of a `CLIENT PAUSE`.
     Paused,
@@ -136,6 +142,7 @@ impl Session {
             tracking: None,
             is_monitor: false,
             watched: BTreeSet::new(),
+            blocked: None,
             state: State::Open,
             in_output_list: false,
             above_soft_limit_since: None,
@@ -162,9 +169,14 @@ impl Session {
         self.client.version == RespVersion::V2 && self.subscribed.any()
     }
 
-    /// Whether it waits for a transaction.
+    /// Whether it waits for a transaction, or for the answer to a question.
+    pub(crate) fn waits_for_shards(&self) -> bool {
+        self.state == State::Blocked && self.blocked.is_none()
+    }
+
+    /// Whether a request blocks it until there is something for it.
     pub fn is_blocked(&self) -> bool {
-        self.state == State::Blocked
+        self.blocked.is_some()
     }
 
     /// Whether it waits for the end of a `CLIENT PAUSE`.
@@ -198,6 +210,7 @@ impl Client {
             last_request: now.monotonic,
             requests: 0,
             last_command: "NULL",
+            asks: None,
         }
     }
 }

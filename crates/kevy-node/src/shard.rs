@@ -7,6 +7,7 @@
 //! `transaction` (both sides of a transaction over several shards), `commands` (what a session or the control plane answers).
 
 use crate::announcements::Announcements;
+use crate::blocking::Blocking;
 use crate::command_table::CommandTable;
 use crate::histogram::Histograms;
 use crate::host::{Peer, Slot};
@@ -102,6 +103,8 @@ pub struct Shard {
     pub(crate) locks: LockTable,
     /// Keys that sessions, of whatever shard, watch here.
     pub(crate) watches: Watches,
+    /// Who waits for keys, here and elsewhere.
+    pub(crate) blocking: Blocking,
     /// Claims that transactions hold here.
     pub(crate) held: HashMap<TransactionId, Ticket, FixedState>,
     /// Who waits for which claim.
@@ -184,6 +187,7 @@ impl Shard {
             next_connection: 0,
             locks: LockTable::new(),
             watches: Watches::default(),
+            blocking: Blocking::default(),
             held: HashMap::default(),
             waiting: BTreeMap::new(),
             transactions: BTreeMap::new(),
@@ -224,16 +228,21 @@ impl Shard {
     pub fn handle_time(&mut self, now: Now) {
         self.now = now;
         self.end_pause_if_due();
-        if now.monotonic < self.next_cron {
-            return self.handle_local();
+        self.end_overdue_waits();
+        if now.monotonic >= self.next_cron {
+            self.run_cron();
         }
+        self.handle_local();
+    }
+
+    fn run_cron(&mut self) {
+        let now = self.now;
         self.next_cron = now.monotonic + self.cron_interval();
         self.expire();
         self.close_idle_clients();
         self.close_slow_clients();
         self.stats.sample(now, self.keyspace.used_bytes());
         self.advance_shutdown();
-        self.handle_local();
     }
 
     /// A connection was accepted.
@@ -289,6 +298,7 @@ impl Shard {
         let Some(mut session) = self.take_session(slot) else {
             return;
         };
+        self.abandon_waiting(&mut session);
         let gone = session.state == State::Draining;
         session.drain();
         if gone || session.is_drained() {
@@ -333,6 +343,7 @@ impl Shard {
             let Some(mut session) = self.take_session(slot) else {
                 continue;
             };
+            self.abandon_waiting(&mut session);
             session.drain();
             self.return_session(session);
         }
@@ -343,8 +354,9 @@ impl Shard {
 
     /// When [`Shard::handle_time`] is due at the latest.
     pub fn deadline(&self) -> Instant {
-        let pause = self.pausing.until();
-        pause.map_or(self.next_cron, |until| until.min(self.next_cron))
+        let others = [self.pausing.until(), self.blocking.deadline()];
+        let earliest = others.into_iter().flatten().min();
+        earliest.map_or(self.next_cron, |due| due.min(self.next_cron))
     }
 
     /// Whether other shards owe us answers.
@@ -414,6 +426,8 @@ impl Shard {
             return false;
         };
         match session.state {
+            // Also of who waits for long the end must be noticed; `client_query_buffer_limit` bounds what comes before it.
+            State::Blocked if session.is_blocked() => true,
             State::Blocked | State::Paused => session.input_bytes() < BLOCKED_INPUT_BYTES,
             // Of a draining session the end of the stream must still be noticed.
             State::Open | State::Draining => true,
@@ -448,13 +462,16 @@ impl Shard {
         }
     }
 
-    /// Handles messages to ourselves until there are none. Not from within a handler: a loop, no recursion.
+    /// Serves who waits, handles messages to ourselves and goes on with sessions that were unblocked, until there is nothing
+    /// left of all that. Not from within a handler: a loop, no recursion.
     fn handle_local(&mut self) {
         loop {
-            while let Some(message) = self.local.pop_front() {
+            self.serve_waiters();
+            if let Some(message) = self.local.pop_front() {
                 self.dispatch_message(self.id, message);
-            }
-            if !self.announce() {
+            } else if let Some(slot) = self.blocking.resumed.pop_front() {
+                self.resume(slot);
+            } else if !self.announce() {
                 return;
             }
         }
@@ -478,6 +495,9 @@ impl Shard {
             Message::Release(id) => self.release(id),
             Message::Ask(id, query) => self.answer(from, id, query),
             Message::Told(id, answer) => self.told(id, from, *answer),
+            Message::Offer(offer) => self.take_offer(from, *offer),
+            Message::Served(served) => self.take_served(*served),
+            Message::StopWaiting(id) => self.remove_waiter(id),
             Message::Slow(request) => self.keep_slow(*request),
             Message::Unwatch(connection) => self.unwatch(connection),
             Message::Notify(notifications) => self.deliver_all(&notifications),

@@ -76,6 +76,8 @@ pub struct Stats {
     pub locks_refused: u64,
     /// Claims that had to wait.
     pub lock_waits: u64,
+    /// Entries that were offered to blocked sessions.
+    pub offers: u64,
     /// What is counted of each command, by its number in the command table.
     pub commands: Vec<CommandStats>,
     /// Requests per second lately.
@@ -107,6 +109,7 @@ impl Stats {
             transactions_in_order: 0,
             locks_refused: 0,
             lock_waits: 0,
+            offers: 0,
             commands: Vec::new(),
             ops_per_second: 0,
             input_bytes_per_second: 0,

@@ -224,6 +224,7 @@ impl Shard {
         self.stop_tracking(session);
         self.remove_monitor(session);
         self.connections.remove(&session.id);
+        self.abandon_waiting(session);
         if let Some((id, query)) = session.held_question.take() {
             self.put_question(id, &query);
         }

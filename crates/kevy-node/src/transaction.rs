@@ -23,6 +23,7 @@ mod needs;
 mod participate;
 pub(crate) mod queue;
 mod state;
+mod together;
 
-pub(crate) use participate::{Origin, Waiting};
-pub(crate) use state::Transaction;
+pub(crate) use participate::{Origin, Waiting, fingerprint};
+pub(crate) use state::{Caller, Meeting, Party, Transaction};

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod administration;
+mod blocking;
 mod cluster;
 mod connections;
 mod dump;

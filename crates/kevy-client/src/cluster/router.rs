@@ -4,7 +4,7 @@
 //! the outcome to [`Router::arrive`], until that gives the end of it. Redirects, pauses and failures are counted on the
 //! journey, and each has its bound.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kevy_proto::resp::Reply;
@@ -25,7 +25,7 @@ pub(crate) struct Router {
     seed: Address,
     topology: Topology,
     /// Who writes keys with a prefix, as `MISDIRECTED` said.
-    writers: HashMap<Vec<u8>, Address>,
+    writers: BTreeMap<Vec<u8>, Address>,
     options: ClusterOptions,
     rng: fastrand::Rng,
 }
@@ -85,7 +85,7 @@ impl Router {
         Self {
             topology: Topology::of_one(seed.clone()),
             seed,
-            writers: HashMap::new(),
+            writers: BTreeMap::new(),
             options,
             rng: fastrand::Rng::new(),
         }
@@ -304,7 +304,7 @@ pub(crate) fn note_failure(
 /// Which journeys of a pipeline go to the same target: positions in order, by target in the order of their first.
 pub(crate) fn by_target(journeys: &[Journey<'_>]) -> Vec<(Address, Vec<usize>)> {
     let mut groups: Vec<(Address, Vec<usize>)> = Vec::new();
-    let mut places: HashMap<&Address, usize> = HashMap::new();
+    let mut places: BTreeMap<&Address, usize> = BTreeMap::new();
     for (position, journey) in journeys.iter().enumerate() {
         let place = *places.entry(&journey.target).or_insert_with(|| {
             groups.push((journey.target.clone(), Vec::new()));

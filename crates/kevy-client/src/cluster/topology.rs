@@ -10,7 +10,7 @@ use crate::from_reply::{FromReply, elements, no_error};
 use crate::{KevyError, KevyResult};
 
 /// Where a server listens. Cloning shares the host's name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     host: Arc<str>,
     port: u16,

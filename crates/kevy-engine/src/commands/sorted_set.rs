@@ -2,10 +2,11 @@
 //! ([`combine`]).
 
 pub(super) mod add;
+pub(super) mod blocking;
 mod bounds;
 pub(super) mod combine;
 pub(super) mod get;
-pub mod pop;
+pub(super) mod pop;
 pub(super) mod random;
 pub(super) mod range;
 pub(super) mod remove;

@@ -12,7 +12,8 @@ pub(super) mod read;
 mod wait;
 pub(super) mod write;
 
-pub use wait::{StreamWait, stream_blocks, stream_wait};
+pub use wait::request_for_stream;
+pub(crate) use wait::{group_has_news, stream_blocks};
 
 use crate::value::stream::{Element, Entries, Entry, Group, Pending, StreamId};
 use crate::{Context, Effects, EventClasses, Keyspace};

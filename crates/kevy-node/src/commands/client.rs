@@ -1,5 +1,6 @@
 //! `CLIENT ...`: what a client says about itself, and asks about others.
 
+use super::client_line::AskingRequest;
 use super::{
     ALWAYS, Answered, NodeCommand, Outcome, ROW, help, integer, is, monitor, ok, text, tracking,
 };
@@ -49,6 +50,16 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             flags: ADMIN,
             summary: "Closes connections.",
             run: kill,
+            ..ROW
+        },
+        NodeCommand {
+            name: "unblock",
+            arity: -3,
+            flags: ADMIN,
+            since: "5.0.0",
+            complexity: "O(log N) where N is the number of client connections",
+            summary: "Unblock a client blocked in a blocking command from a different connection",
+            run: super::blocking::unblock,
             ..ROW
         },
         NodeCommand {
@@ -172,14 +183,21 @@ fn id(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -
     Ok(Outcome::Replied)
 }
 
-fn info(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn info(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
+    session.client.asks = Some(AskingRequest::of(args));
     let line = shard.client_line(session) + "\n";
+    session.client.asks = None;
     Encoder::new(reply, session.client.version).verbatim(b"txt", line.as_bytes());
     Ok(Outcome::Replied)
 }
 
 /// `CLIENT LIST [TYPE type | ID id ...]`.
-fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
+fn list(_: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
     let mut filter = ClientFilter::default();
     match args.get(2) {
         None => {}
@@ -192,7 +210,11 @@ fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Ans
         }
         Some(_) => return Err(ErrorReply::Syntax),
     }
-    let finish = Finish::new(|_, _, answers, reply| {
+    session.client.asks = Some(AskingRequest::of(args));
+    let finish = Finish::new(|shard, slot, answers, reply| {
+        if let Some(session) = shard.session_mut(slot) {
+            session.client.asks = None;
+        }
         let mut clients: Vec<(u64, String)> = answers
             .into_iter()
             .flat_map(|answer| match answer {
@@ -426,6 +448,8 @@ fn help_client(
             "    Control server assisted client side caching.",
             "TRACKINGINFO",
             "    Report tracking status for the current connection.",
+            "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+            "    Unblock the specified blocked client.",
             "UNPAUSE",
             "    Stop the current client pause, resuming traffic.",
             "HELP",

@@ -5,8 +5,28 @@ use crate::session::Session;
 use crate::shard::Shard;
 use crate::subscriptions::Topic;
 use crate::tracking::client::Mode;
-use kevy_proto::resp::RespVersion;
+use kevy_proto::resp::{Args, RespVersion};
 use std::fmt::Write;
+
+/// The size of a request that asks for lines: its own line counts it, as Redis's does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AskingRequest {
+    request_bytes: usize,
+    argument_bytes: usize,
+}
+
+impl AskingRequest {
+    /// The size of the request with `args`, as clients send it.
+    pub(crate) fn of(args: Args<'_>) -> Self {
+        let header = |number: usize| number.to_string().len() + b"*\r\n".len();
+        let argument_bytes = args.iter().map(<[u8]>::len).sum();
+        let framed = |arg: &[u8]| header(arg.len()) + arg.len() + b"\r\n".len();
+        Self {
+            request_bytes: header(args.len()) + args.iter().map(framed).sum::<usize>(),
+            argument_bytes,
+        }
+    }
+}
 
 impl Shard {
     /// The line of one session, without its line end (<https://redis.io/docs/latest/commands/client-list/>).
@@ -37,16 +57,18 @@ impl Shard {
         let queue = session.queue.as_ref();
         let queued = queue.map_or(-1, |queue| queue.len() as i64);
         let queued_bytes = queue.map_or(0, |queue| queue.len_bytes());
+        let asks = client.asks.unwrap_or_default();
+        let input = input + asks.request_bytes;
+        let argument_bytes = asks.argument_bytes;
         let _ = write!(
             line,
             " age={age} idle={idle} flags={flags} db=0 sub={} psub={} ssub={} multi={queued} qbuf={input} qbuf-free=0 \
-             argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl={output} oll={} omem={output} tot-mem={} events=r cmd={} \
+             argv-mem={argument_bytes} multi-mem={queued_bytes} rbs=0 rbp=0 obl={output} oll=0 omem={output} tot-mem={} events=r cmd={} \
              user=default redir={} \
              resp={} lib-name={} lib-ver={}",
             subscribed.len(Topic::Channel),
             subscribed.len(Topic::Pattern),
             subscribed.len(Topic::ShardChannel),
-            session.replies.outstanding(),
             input + output + size_of::<Session>(),
             client.last_command,
             redirection(session),
@@ -69,7 +91,7 @@ fn flags(session: &Session) -> String {
         (session.is_monitor, 'O'),
         (session.subscribed.any(), 'P'),
         (session.queue.is_some(), 'x'),
-        (session.is_paused(), 'b'),
+        (session.is_blocked() || session.is_paused(), 'b'),
         (tracking.is_some(), 't'),
         (tracking.is_some_and(|t| t.is_broken), 'R'),
         (tracking.is_some_and(|t| t.mode == Mode::Broadcast), 'B'),
@@ -80,4 +102,21 @@ fn flags(session: &Session) -> String {
         .map(|(_, letter)| letter)
         .collect();
     if set.is_empty() { "N".to_owned() } else { set }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kevy_proto::resp::RequestBuffer;
+
+    #[test]
+    fn a_request_is_as_long_as_it_is_on_the_wire() {
+        let request = RequestBuffer::from_slices([&b"CLIENT"[..], b"LIST"]);
+        let asking = AskingRequest::of(request.args());
+        assert_eq!(
+            asking.request_bytes,
+            "*2\r\n$6\r\nCLIENT\r\n$4\r\nLIST\r\n".len()
+        );
+        assert_eq!(asking.argument_bytes, 10);
+    }
 }

@@ -177,13 +177,9 @@ fn clients(shard: &Shard, total: &Total) -> String {
                 "client_recent_max_output_buffer",
                 total.max(|s| s.largest_output_bytes).to_string(),
             ),
-            // Those that wait for a transaction over shards, but for the one that asks.
             (
                 "blocked_clients",
-                total
-                    .sum(|s| s.blocked_clients as u64)
-                    .saturating_sub(1)
-                    .to_string(),
+                total.sum(|s| s.blocked_clients as u64).to_string(),
             ),
             (
                 "tracking_clients",
@@ -280,6 +276,7 @@ fn stats(_: &Shard, total: &Total) -> String {
             ),
             ("shard_locks_refused", sum(|s| s.stats.locks_refused)),
             ("shard_lock_waits", sum(|s| s.stats.lock_waits)),
+            ("shard_offers", sum(|s| s.stats.offers)),
             ("shard_locks_held", sum(|s| s.claims as u64)),
         ],
     )

@@ -5,9 +5,10 @@
     reason = "all commands have one signature, whether they can fail or not"
 )]
 
+mod blocking;
 mod categories;
 mod client;
-mod client_line;
+pub(crate) mod client_line;
 mod cluster;
 mod command;
 mod config;
@@ -60,14 +61,15 @@ pub type NodeCommand = Row<Run>;
 pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
     [
         connection::COMMANDS,
+        blocking::COMMANDS,
         client::COMMANDS,
         cluster::COMMANDS,
         command::COMMANDS,
         config::COMMANDS,
+        monitor::COMMANDS,
         debug::COMMANDS,
         latency::COMMANDS,
         memory::COMMANDS,
-        monitor::COMMANDS,
         pubsub::COMMANDS,
         server::COMMANDS,
         slowlog::COMMANDS,

@@ -114,6 +114,8 @@ impl Shard {
         let Some(mut session) = self.take_session(caller.slot) else {
             return;
         };
+        // If it was blocked: not any more.
+        self.stop_waiting(&mut session);
         session.replies.complete(caller.reply_number, reply);
         self.settle_waiting(&mut session);
         let held = session.end_reading();

@@ -1,18 +1,18 @@
 //! The coordinator's side of a transaction.
 
 use super::queue::aborted_because;
-use super::state::{Caller, Denial, Meeting, Member, Phase, Transaction, Work, part_of};
+use super::state::{Caller, Denial, Member, Phase, Transaction, Work, part_of};
+use super::together::attempt_of;
 use crate::message::{Lent, Lock, Message, Part, Restored};
 use crate::query::{Finish, Query};
 use crate::session::{Session, State};
 use crate::shard::Shard;
-use crate::tracking::Asker;
 use bytes::BytesMut;
+use kevy_engine::Command;
 use kevy_engine::keyspace::Detached;
-use kevy_engine::{Command, Context};
 use kevy_proto::command::Placement;
 use kevy_proto::ids::{ShardId, TransactionId};
-use kevy_proto::resp::{Args, Encoder, ErrorReply, RequestBuffer, RespVersion};
+use kevy_proto::resp::{Args, Encoder, ErrorReply, RequestBuffer};
 
 impl Shard {
     /// Begins a command whose keys have several owners.
@@ -116,6 +116,10 @@ impl Shard {
             unanswered: members.len(),
         };
         let id = self.register(session, work, members, phase);
+        self.try_locks(id);
+    }
+
+    pub(super) fn try_locks(&mut self, id: TransactionId) {
         self.with_transaction(id, |shard, transaction| {
             for index in 0..transaction.members.len() {
                 shard.ask_for_lock(id, transaction, index, false);
@@ -133,11 +137,7 @@ impl Shard {
         // What the session sent before must arrive before: queues keep their order.
         self.flush_batches(session);
         session.state = State::Blocked;
-        let id = TransactionId {
-            coordinator: self.id,
-            sequence: self.next_transaction,
-        };
-        self.next_transaction += 1;
+        let id = self.new_transaction_id();
         self.unanswered += 1;
         let mut asker = session.asker();
         let reads = Transaction::reads(&work);
@@ -156,6 +156,8 @@ impl Shard {
             id.sequence,
             Transaction {
                 caller,
+                attempt: attempt_of(&work),
+                offered: None,
                 work,
                 phase,
                 denial: None,
@@ -163,6 +165,16 @@ impl Shard {
             },
         );
         id
+    }
+
+    /// A name that no other transaction of the process has or will have.
+    pub(crate) fn new_transaction_id(&mut self) -> TransactionId {
+        let sequence = self.next_transaction;
+        self.next_transaction += 1;
+        TransactionId {
+            coordinator: self.id,
+            sequence,
+        }
     }
 
     /// Works on a transaction while it is out of the table; puts it back if it is not over.
@@ -284,6 +296,7 @@ impl Shard {
             Phase::Trying { .. } => {
                 self.stats.transactions_in_order += 1;
                 self.let_go(id, transaction);
+                self.ask_for_offered_again(transaction);
                 transaction.phase = Phase::InOrder { next: 0 };
                 self.ask_for_lock(id, transaction, 0, true);
                 false
@@ -311,17 +324,11 @@ impl Shard {
             let message = if entries.is_empty() {
                 Message::Release(id)
             } else {
-                Message::Restore(Box::new(Restored {
-                    transaction: id,
-                    entries,
-                    changed: RequestBuffer::new(),
-                    events: Vec::new(),
-                    asker: Asker::default(),
-                    keep_locks: false,
-                }))
+                Message::Restore(Box::new(Restored::unchanged(id, entries)))
             };
             self.send(member.shard, message);
         }
+        self.give_back_offered(transaction);
     }
 
     /// All locks are held: do it.
@@ -348,84 +355,12 @@ impl Shard {
                 };
                 self.transactions.insert(id.sequence, transaction);
             }
-            Work::Together(command, request) => {
-                let command = *command;
-                let request = request.clone();
-                let (owners, lent): (Vec<_>, _) = transaction
-                    .members
-                    .into_iter()
-                    .map(|member| ((member.shard, member.positions), member.lent))
-                    .unzip();
-                let meeting = Meeting {
-                    asker: transaction.caller.asker,
-                    transaction: id,
-                    keys: request.args(),
-                    owners: &owners,
-                    lent,
-                    keep_locks: false,
-                };
-                let caller = transaction.caller;
-                let reply = self.run_together(meeting, command, request.args(), caller.version);
-                self.conclude(caller, reply);
-            }
+            Work::Together(..) => self.carry_out_together(id, transaction),
             Work::Exec(_) => {
                 self.show_commands(&transaction);
                 self.advance_exec(id, transaction);
             }
             Work::Asking(_) => debug_assert!(false, "questions take no locks"),
         }
-    }
-
-    /// Runs a command on the entries of all owners, and sends them back.
-    pub(super) fn run_together(
-        &mut self,
-        meeting: Meeting<'_>,
-        command: &'static Command,
-        args: Args<'_>,
-        version: RespVersion,
-    ) -> BytesMut {
-        debug_assert!(
-            self.meeting.is_empty(),
-            "the meeting place is left as it was found"
-        );
-        let wants_changes = meeting.lent.iter().any(|lent| lent.wants_changes);
-        let entries = meeting.lent.into_iter().flat_map(|lent| lent.entries);
-        entries.flatten().for_each(|entry| self.meeting.put(entry));
-        // Only the owners know who waits for what: they are told which keys were changed.
-        self.effects.want(wants_changes);
-        let mut reply = BytesMut::new();
-        let expired_before = self.meeting.stats().expired;
-        let mut context = Context {
-            keyspace: &mut self.meeting,
-            reply: Encoder::new(&mut reply, version),
-            effects: &mut self.effects,
-            now: self.now,
-        };
-        if let Err(error) = context.run(command, args) {
-            self.stats.count_error(&error);
-        }
-        let shards: Vec<ShardId> = meeting.owners.iter().map(|(shard, _)| *shard).collect();
-        let changed = self.changed_keys(&shards);
-        let events = self.events_of_meeting(&shards);
-        let mut asker = meeting.asker;
-        if self.meeting.stats().expired != expired_before {
-            // Not the connection's doing, so that it must hear of it whatever it wants.
-            asker.connection = None;
-        }
-        self.renew_wish_for_changes();
-        let news = changed.into_iter().zip(events);
-        for ((shard, positions), (changed, events)) in meeting.owners.iter().zip(news) {
-            let keys = positions.iter().map(|position| meeting.keys.at(*position));
-            let restored = Restored {
-                transaction: meeting.transaction,
-                entries: keys.filter_map(|key| self.meeting.take(key)).collect(),
-                changed,
-                events,
-                asker,
-                keep_locks: meeting.keep_locks,
-            };
-            self.send(*shard, Message::Restore(Box::new(restored)));
-        }
-        reply
     }
 }

@@ -11,7 +11,7 @@
 use super::join::join;
 use super::needs::{Needs, needs_of};
 use super::queue::{Queue, Queued, aborted_because};
-use super::state::{Phase, Transaction, Work, part_of};
+use super::state::{Meeting, Party, Phase, Transaction, Work, part_of};
 use crate::command_table::Handler;
 use crate::commands::{Answered, Outcome, Run};
 use crate::host::Door;
@@ -431,15 +431,21 @@ impl Shard {
             Step::Together(command, request, keys, owners) => {
                 let lent = answers.filter_map(|(_, answer)| answer.lent()).collect();
                 let own = std::mem::replace(&mut self.now, exec.now);
-                let place = super::state::Meeting {
-                    asker: caller.asker,
+                let party = |(shard, positions)| Party {
+                    shard,
                     transaction: id,
+                    positions,
+                };
+                let place = Meeting {
+                    asker: caller.asker,
                     keys: keys.args(),
-                    owners: &owners,
+                    parties: owners.into_iter().map(party).collect(),
                     lent,
                     keep_locks: true,
                 };
-                reply = self.run_together(place, command, request.args(), caller.version);
+                let met = self.run_together(place, command, request.args(), caller.version);
+                self.send_back(met.restored);
+                reply = met.reply;
                 self.now = own;
             }
             Step::Asking(finish) => {

@@ -73,13 +73,10 @@ impl Shard {
         entries.for_each(|entry| self.meeting.put(entry));
         let keys = self.reach(args);
         self.now = own;
+        let entry = self.meeting.take(args.at(1)).into_iter().collect();
         let restored = Restored {
-            transaction: id,
-            entries: self.meeting.take(args.at(1)).into_iter().collect(),
-            changed: RequestBuffer::new(),
-            events: Vec::new(),
-            asker: Asker::default(),
             keep_locks: true,
+            ..Restored::unchanged(id, entry)
         };
         let owner = self.map.owner_of_key(args.at(1));
         self.send(owner, Message::Restore(Box::new(restored)));
@@ -103,6 +100,7 @@ impl Shard {
             reply: Encoder::new(&mut nothing, RespVersion::default()),
             effects: &mut self.effects,
             now: self.now,
+            wait: None,
         };
         let keys = sort_reach(&mut context, args);
         self.meeting.set_expiry_mode(ExpiryMode::Remove);

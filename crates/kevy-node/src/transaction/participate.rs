@@ -84,6 +84,11 @@ impl Shard {
         true
     }
 
+    /// Whether no transaction has locked what the command needs.
+    pub(crate) fn is_free_for(&self, command: &Command, args: Args<'_>) -> bool {
+        self.locks.is_empty() || self.locks.is_free(&Self::claim_of(command, args))
+    }
+
     /// As [`Shard::wait_for_locks`], for a request of another shard's session.
     pub(crate) fn wait_behind_locks(
         &mut self,
@@ -179,7 +184,7 @@ impl Shard {
         self.send(from, Message::Lent(transaction, lent));
     }
 
-    fn take_out(&mut self, asker: Asker, keys: Args<'_>) -> Lent {
+    pub(crate) fn take_out(&mut self, asker: Asker, keys: Args<'_>) -> Lent {
         if asker.tracks {
             keys.iter().for_each(|key| self.remember_read(key, asker));
         }
@@ -233,7 +238,10 @@ impl Shard {
         self.asker = restored.asker;
         self.note_changed_keys(restored.changed.args());
         self.notify(restored.events);
-        if !restored.keep_locks {
+        if let Some(registration) = restored.registration {
+            self.register_waiter(&registration);
+        }
+        if !self.offer_is_back(restored.transaction) && !restored.keep_locks {
             self.release(restored.transaction);
         }
     }
@@ -244,7 +252,12 @@ impl Shard {
             return;
         };
         let mut granted = Vec::new();
-        self.locks.release(ticket, &mut granted);
+        self.pass_on(ticket, &mut granted);
+        self.run_granted(granted);
+    }
+
+    /// Goes on with those whose claims are held from now on.
+    pub(crate) fn run_granted(&mut self, mut granted: Vec<Ticket>) {
         // In the order of arrival; a request that has run lets go at once and may free others.
         while !granted.is_empty() {
             for ticket in std::mem::take(&mut granted) {
@@ -252,7 +265,7 @@ impl Shard {
                     Some(Waiting::Transaction(from, lock)) => self.grant(ticket, from, &lock),
                     Some(Waiting::Request(request)) => {
                         self.run_waiting(&request);
-                        self.locks.release(ticket, &mut granted);
+                        self.pass_on(ticket, &mut granted);
                     }
                     None => debug_assert!(false, "a claim was granted that nobody waits for"),
                 }
@@ -297,7 +310,7 @@ pub(super) fn access(command: &Command) -> Access {
 }
 
 /// What stands for a key in a claim.
-pub(super) fn fingerprint(key: &[u8]) -> u64 {
+pub(crate) fn fingerprint(key: &[u8]) -> u64 {
     foldhash::quality::FixedState::default().hash_one(key)
 }
 

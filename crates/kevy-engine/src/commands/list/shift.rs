@@ -1,4 +1,4 @@
-//! One element moved from a list to another: `LMOVE RPOPLPUSH`, and what serves `BLMOVE BRPOPLPUSH`.
+//! One element moved from a list to another: `LMOVE RPOPLPUSH`.
 
 use super::pop::{emit_pop, pop_event};
 use super::push::push_event;
@@ -57,11 +57,11 @@ fn reply_moved(cx: &mut Context<'_>, args: Args<'_>, ends: (End, End)) -> Result
 }
 
 /// Moves one element from the list `source` to the list `destination`, which may be the same, with the effects of it, and
-/// returns the element; `None` if there is no source. For `LMOVE` and for clients that wait.
+/// returns the element; `None` if there is no source.
 ///
 /// # Errors
 /// [`ErrorReply::WrongType`] if one of the keys holds something else; then nothing was changed.
-pub fn move_element(
+pub(super) fn move_element(
     keyspace: &mut Keyspace,
     now: Now,
     effects: &mut Effects,
