@@ -91,7 +91,7 @@ fn flags(session: &Session) -> String {
         (session.is_monitor, 'O'),
         (session.subscribed.any(), 'P'),
         (session.queue.is_some(), 'x'),
-        (session.is_paused(), 'b'),
+        (session.is_blocked() || session.is_paused(), 'b'),
         (tracking.is_some(), 't'),
         (tracking.is_some_and(|t| t.is_broken), 'R'),
         (tracking.is_some_and(|t| t.mode == Mode::Broadcast), 'B'),
