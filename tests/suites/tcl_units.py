@@ -7,9 +7,9 @@ import subprocess
 
 import servers
 
-UNIT_SECONDS = 600
+UNIT_SECONDS = 900
 # The suite gives up when no test ended for so long, and says which one was under way.
-STUCK_SECONDS = 60
+STUCK_SECONDS = 90
 # How often a unit is started anew without the test that got stuck.
 STUCK_TESTS = 4
 TAGS = (

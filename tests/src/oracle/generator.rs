@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::args;
-use super::sentence::{Scene, sentence};
+use super::sentence::sentence;
 use super::syntax::{self, Syntax};
 use super::values::{in_some_case, spoiler, word};
 use super::words::key;
@@ -14,7 +14,10 @@ use crate::connection::{Args, Connection};
 pub(super) type Row = (u32, fn(&mut Rng) -> Args);
 
 /// One command in so many is spoiled.
-const SPOILED_ONE_IN: u32 = 16;
+const SPOILED_ONE_IN: u32 = 10;
+
+/// In place of one command in so many, its keys are asked for.
+const KEYS_ONE_IN: u32 = 60;
 
 /// What a sequence is about. Transactions and subscriptions are kept apart: messages that arrive while a
 /// transaction is answered would be told from replies by guessing.
@@ -58,7 +61,6 @@ impl Grammar {
 pub struct Generator<'a> {
     rng: Rng,
     subject: Subject,
-    shards: u16,
     step: u64,
     data: Vec<&'a Syntax>,
     pubsub: Vec<&'a Syntax>,
@@ -99,8 +101,8 @@ const DATA: [&str; 10] = [
 ];
 
 impl<'a> Generator<'a> {
-    /// A generator that starts from `seed`, for a kevy of `shards` shards.
-    pub fn new(grammar: &'a Grammar, seed: u64, shards: u16) -> Self {
+    /// A generator that starts from `seed`.
+    pub fn new(grammar: &'a Grammar, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let subject = match rng.u8(..8) {
             0 => Subject::PubSub,
@@ -110,7 +112,6 @@ impl<'a> Generator<'a> {
         let mut generator = Self {
             rng,
             subject,
-            shards,
             step: 0,
             data: grammar.of(&DATA),
             pubsub: grammar.of(&["pubsub"]),
@@ -206,7 +207,9 @@ impl<'a> Generator<'a> {
         };
         if !steps_of_the_harness(&args[0]) {
             args[0] = in_some_case(&mut self.rng, &args[0]);
-            if self.rng.u32(..SPOILED_ONE_IN) == 0 {
+            if self.rng.u32(..KEYS_ONE_IN) == 0 {
+                args.splice(..0, args!["COMMAND", "GETKEYS"]);
+            } else if self.rng.u32(..SPOILED_ONE_IN) == 0 {
                 self.spoil(&mut args);
             }
         }
@@ -215,11 +218,7 @@ impl<'a> Generator<'a> {
     }
 
     fn sentence_of(&mut self, row: &Syntax) -> Args {
-        let scene = Scene {
-            step: self.step,
-            shards: self.shards,
-        };
-        sentence(&mut self.rng, row, scene)
+        sentence(&mut self.rng, row, self.step)
     }
 
     fn pick(&mut self) -> fn(&mut Rng) -> Args {
@@ -235,11 +234,12 @@ impl<'a> Generator<'a> {
     /// Breaks a command: an argument too few, too many, twice, or of the wrong kind.
     fn spoil(&mut self, args: &mut Args) {
         let at = self.rng.usize(..args.len());
-        match self.rng.u8(..5) {
+        match self.rng.u8(..6) {
             0 if at > 0 => drop(args.remove(at)),
             1 => args.push(spoiler(&mut self.rng)),
             2 if at > 0 => args.insert(at, args[at].clone()),
             3 => args.truncate(at.max(1)),
+            4 if at > 0 => args.extend_from_within(at..),
             _ if at > 0 => args[at] = spoiler(&mut self.rng),
             _ => {}
         }
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_seed_decides_the_sequence_and_every_command_comes_up() {
         let grammar = Grammar::read(&mut Redis::start().connect());
-        let of = |seed| Generator::new(&grammar, seed, 1).sequence(200);
+        let of = |seed| Generator::new(&grammar, seed).sequence(200);
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
         let names: BTreeSet<_> = (0..400)

@@ -2,9 +2,9 @@
 
 use fastrand::Rng;
 
-use super::args;
 use super::generator::Row;
 use super::values::{absolute, index, integer, key, keys, relative, value, word};
+use super::{args, words};
 use crate::connection::Args;
 
 /// How often each command comes, and what makes it. `ROUNDTRIP` is DUMP and RESTORE in one step.
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Row] = &[
             key(rng)
         ]
     }),
-    (5, round_trip),
+    (12, round_trip),
     // No payload: Redis takes eleven zero bytes for one without a checksum.
     (1, |rng| {
         args![
@@ -103,7 +103,8 @@ fn copy(rng: &mut Rng) -> Args {
 }
 
 fn round_trip(rng: &mut Rng) -> Args {
-    let mut args = args!["ROUNDTRIP", key(rng), key(rng), "0"];
+    let [from, to] = [0; 2].map(|_| words::key(rng, "generic"));
+    let mut args = args!["ROUNDTRIP", from, to, "0"];
     match rng.u8(..6) {
         0 | 1 => args[3] = relative(rng, 1000),
         2 => {
@@ -167,15 +168,10 @@ fn sort(rng: &mut Rng, name: &str) -> Args {
     args
 }
 
-/// What SORT takes as a pattern. kevy looks for its keys on the shard that sorts, so only one shard sees all.
-pub(super) fn sort_pattern(rng: &mut Rng, shards: u16) -> Vec<u8> {
-    let everywhere = ["nosort", "#", "#"];
+/// What SORT takes as a pattern.
+pub(super) fn sort_pattern(rng: &mut Rng) -> Vec<u8> {
     let patterns = [
-        "*", "key:*", "h1->*", "*->a", "h*->a", "nosuch_*", "{tag}*", "->*",
+        "nosort", "#", "*", "key:*", "h1->*", "*->a", "h*->a", "nosuch_*", "{tag}*", "->*",
     ];
-    if shards == 1 && rng.u8(..4) > 0 {
-        word(rng, &patterns)
-    } else {
-        word(rng, &everywhere)
-    }
+    word(rng, &patterns)
 }

@@ -113,8 +113,12 @@ fn unequal(redis: &[Answer], kevy: &[Answer]) -> Option<(Args, Vec<u8>, Vec<u8>)
 /// `XADD key *` takes its id from the clock: kevy is given the one that Redis chose.
 fn with_same_id(args: &Args, redis: &[Answer]) -> Args {
     let mut args = args.clone();
+    let name = usize::from(args[0] == b"OTHER");
+    let is_xadd = args[name..]
+        .first()
+        .is_some_and(|name| name.eq_ignore_ascii_case(b"XADD"));
     let star = args.iter().position(|word| word == b"*");
-    if let Some(at) = star.filter(|_| args[0].eq_ignore_ascii_case(b"XADD"))
+    if let Some(at) = star.filter(|_| is_xadd)
         && let Some((_, bytes)) = redis.first()
         && bytes.starts_with(b"$")
         && let Reply::Bulk(id) = parsed(bytes)

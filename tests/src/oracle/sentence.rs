@@ -12,22 +12,13 @@ const LEFT_OUT: [&str; 1] = [
     "BLOCK",
 ];
 
-/// Where a sentence is spoken.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Scene {
-    /// How many commands of the sequence came before.
-    pub step: u64,
-    /// How many shards kevy has.
-    pub shards: u16,
-}
-
-/// A command of this grammar.
-pub(super) fn sentence(rng: &mut Rng, syntax: &Syntax, scene: Scene) -> Args {
+/// A command of this grammar, `step` commands into a sequence.
+pub(super) fn sentence(rng: &mut Rng, syntax: &Syntax, step: u64) -> Args {
     let range = Range::of(rng, &syntax.full_name());
     let mut speaker = Speaker {
         rng,
         syntax,
-        scene,
+        step,
         range,
         words: syntax.name.clone(),
         count_at: None,
@@ -43,7 +34,7 @@ pub(super) fn sentence(rng: &mut Rng, syntax: &Syntax, scene: Scene) -> Args {
 struct Speaker<'a> {
     rng: &'a mut Rng,
     syntax: &'a Syntax,
-    scene: Scene,
+    step: u64,
     range: Range,
     words: Args,
     /// Where the number of the keys that come next belongs.
@@ -136,7 +127,7 @@ impl Speaker<'_> {
         if name == "numkeys" {
             self.count_at = Some(self.words.len());
         }
-        let word = words::word(self.rng, self.syntax, name, kind, self.range, self.scene);
+        let word = words::word(self.rng, self.syntax, name, kind, self.range, self.step);
         self.words.push(word);
     }
 

@@ -315,16 +315,8 @@ fn size(connection: &mut Connection, args: &Args) -> io::Result<Vec<u8>> {
     connection.try_ask_bytes(args)
 }
 
-/// What kevy can dump so far. A key of another type is left alone on both sides, for its copy would be
-/// missing on one.
-const DUMPED: [&[u8]; 2] = [b"+string\r\n", b"+none\r\n"];
-
 /// `ROUNDTRIP <from> <to> <ttl> <options>`: RESTORE of what DUMP gave. The payload is each server's own.
 fn round_trip(connection: &mut Connection, args: &Args) -> io::Result<Vec<u8>> {
-    let kind = connection.try_ask_bytes(&[b"TYPE", args[1].as_slice()])?;
-    if !DUMPED.contains(&kind.as_slice()) {
-        return Ok(kind);
-    }
     let dumped = connection.try_ask_bytes(&[b"DUMP", args[1].as_slice()])?;
     let Reply::Bulk(payload) = parsed(&dumped) else {
         return Ok(dumped);

@@ -4,7 +4,6 @@ use fastrand::Rng;
 
 use super::args;
 use super::generator::Row;
-use super::sentence::Scene;
 use super::syntax::Syntax;
 use super::values::{self, absolute, float, index, integer, offset, relative, value, word as of};
 use super::{generic, strings};
@@ -309,11 +308,11 @@ pub(super) fn word(
     name: &str,
     kind: &str,
     range: Range,
-    scene: Scene,
+    step: u64,
 ) -> Vec<u8> {
     let command = syntax.name[0].as_slice();
     if syntax.group == "stream"
-        && let Some(word) = stream_word(rng, syntax, name, scene.step)
+        && let Some(word) = stream_word(rng, syntax, name, step)
     {
         return word;
     }
@@ -330,7 +329,7 @@ pub(super) fn word(
         "start" | "stop" | "end" | "index" | "len" | "offset" => index(rng),
         "score" | "weight" => score(rng),
         "increment" if sorted_set => score(rng),
-        "pattern" if command.starts_with(b"SORT") => generic::sort_pattern(rng, scene.shards),
+        "pattern" if command.starts_with(b"SORT") => generic::sort_pattern(rng),
         "pattern" => generic::pattern(rng),
         "type" => of(
             rng,

@@ -397,16 +397,21 @@ type Both = (Uses, Uses);
 /// The keys of the command that stands behind `COMMAND GETKEYS`, and how it uses the first one and the others.
 fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, Both), ErrorReply> {
     let inner = args.skip(2);
-    let found = shard.commands.find(inner).map_err(|error| {
-        if matches!(error, ErrorReply::WrongArity(_)) {
-            ErrorReply::text("ERR Invalid number of arguments specified for command")
-        } else {
-            ErrorReply::text("ERR Invalid command specified")
-        }
-    })?;
-    let columns = Columns::of(found.handler);
+    // That there are no keys to find is said before how many arguments are wrong.
+    let (described, arity_fits) = match shard.commands.find(inner) {
+        Ok(found) => (shard.commands.all().get(found.index), true),
+        Err(ErrorReply::WrongArity(name)) => (named(shard, name.as_bytes()), false),
+        Err(_) => (None, false),
+    };
+    let described = described.ok_or(ErrorReply::text("ERR Invalid command specified"))?;
+    let columns = Columns::of(described.handler);
     if columns.keys == Keys::None {
         return Err(ErrorReply::text("ERR The command has no key arguments"));
+    }
+    if !arity_fits {
+        return Err(ErrorReply::text(
+            "ERR Invalid number of arguments specified for command",
+        ));
     }
     let mut positions = Vec::new();
     columns.keys.positions(inner, &mut positions);
@@ -415,8 +420,8 @@ fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, Both
             "ERR Invalid arguments specified for command",
         ));
     }
-    let name = shard.commands.all()[found.index].full_name;
-    let uses = uses_of(name, columns.flags.contains(Flags::WRITE), inner);
+    let writes = columns.flags.contains(Flags::WRITE);
+    let uses = uses_of(described.full_name, writes, inner);
     let keys = positions.into_iter().map(|position| inner.at(position));
     Ok((keys.collect(), uses))
 }
