@@ -289,7 +289,7 @@ impl Collection for SortedSet {
     }
 
     fn into_value(self) -> Value {
-        Value::SortedSet(Box::new(self))
+        Value::SortedSet(self)
     }
 
     fn is_vacant(&self) -> bool {
@@ -304,11 +304,10 @@ impl Collection for SortedSet {
     }
 
     fn heap_bytes(&self) -> usize {
-        size_of::<Self>()
-            + match &self.form {
-                Form::Packed(packed) => packed.heap_bytes(),
-                Form::Large(large) => large.heap_bytes(),
-            }
+        match &self.form {
+            Form::Packed(packed) => packed.heap_bytes(),
+            Form::Large(large) => large.heap_bytes(),
+        }
     }
 
     fn emit_rebuild(&self, key: &[u8], effects: &mut Effects) {
