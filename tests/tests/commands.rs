@@ -68,11 +68,7 @@ const LACKING: &[(&[&str], &str)] = &[
         ],
         "no users",
     ),
-    (
-        &["migrate", "restore-asking"],
-        "slots do not move between processes",
-    ),
-    (&["move"], "one database"),
+    (&["migrate"], "slots do not move between processes"),
     (
         &[
             "module",
@@ -120,40 +116,12 @@ const LACKING: &[(&[&str], &str)] = &[
             "replicaof",
             "slaveof",
             "sync",
-            "wait",
         ],
         "no replication yet",
     ),
     (
         &["bgrewriteaof", "bgsave", "lastsave", "save"],
         "no persistence yet",
-    ),
-    (&["pfselftest"], "a test of Redis's own code"),
-    (
-        &[
-            "blmove",
-            "blmpop",
-            "blpop",
-            "brpop",
-            "brpoplpush",
-            "bzmpop",
-            "bzpopmax",
-            "bzpopmin",
-        ],
-        "no blocking commands yet",
-    ),
-    (
-        &["client|caching", "client|tracking", "client|trackinginfo"],
-        "no client tracking yet",
-    ),
-    (
-        &[
-            "client|pause",
-            "client|unblock",
-            "client|unpause",
-            "monitor",
-        ],
-        "not yet",
     ),
 ];
 
