@@ -61,6 +61,7 @@ impl Shard {
             reply: Encoder::new(&mut self.out, RespVersion::V2),
             effects: &mut self.effects,
             now: self.now,
+            wait: None,
         };
         let _ = black_box(context.run(command, args));
     }

@@ -5,6 +5,7 @@
 //! * [`resp`]: the Redis serialization protocol, versions 2 and 3: an incremental decoder for requests and replies,
 //!   an encoder for replies, and the errors a client may see.
 //! * [`command`]: the columns of a command row. Routing, `COMMAND`, the documentation and the cluster client all read them.
+//! * [`log`]: the write log as bytes.
 //! * [`slot`]: which of the 16384 slots a key is in, and which shard owns a slot.
 //! * [`ids`], [`time`], [`rng`]: numbers with a meaning.
 
@@ -15,6 +16,7 @@ extern crate alloc;
 
 pub mod command;
 pub mod ids;
+pub mod log;
 pub mod resp;
 pub mod rng;
 pub mod slot;

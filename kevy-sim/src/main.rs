@@ -37,7 +37,7 @@ struct Arguments {
     /// Write the trace of a single seed to this file.
     #[arg(long, requires = "seed")]
     trace: Option<PathBuf>,
-    /// Break the mesh on purpose (unordered, lost-releases, lost-replies or forged-grants): then a violation is what should come.
+    /// Break the mesh on purpose (unordered, lost-releases, lost-replies, forged-grants or lost-entries): then a violation is what should come.
     #[arg(long, value_parser = sabotage)]
     sabotage: Option<Sabotage>,
 }

@@ -290,6 +290,8 @@ impl Auditor {
             let is_empty = |reply: &Reply| *reply == Reply::Integer(0);
             wait_for(&mut client, &["DBSIZE"], "expired keys that stay", is_empty).await?;
         }
+        let workload = self.context.options.workload;
+        workload.conclude(&mut client).await.map_err(failed)?;
         // Takes every lock there is.
         let flushed = client.call(request(["FLUSHALL"])).await.map_err(failed)?;
         if flushed != Reply::OK {

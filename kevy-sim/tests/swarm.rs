@@ -71,6 +71,11 @@ fn scans_miss_nothing() {
 }
 
 #[test]
+fn queues_lose_nothing_and_deliver_nothing_twice() {
+    swarm(Workload::Queues, seeds() / 2, &[Mark::LockContended]);
+}
+
+#[test]
 fn clients_that_vanish_leave_nothing_behind() {
     swarm(
         Workload::Vanish,
@@ -147,4 +152,10 @@ fn the_checks_find_locks_that_nobody_holds() {
     assert!(found.contains(&"atomicity"), "{found:?}");
     let found = found_under(Sabotage::ForgedGrants, Workload::Transfers);
     assert!(found.contains(&"constant sum"), "{found:?}");
+}
+
+#[test]
+fn the_checks_find_entries_that_are_lost() {
+    let found = found_under(Sabotage::LostEntries, Workload::Queues);
+    assert!(found.contains(&"queues"), "{found:?}");
 }

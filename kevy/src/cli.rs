@@ -5,7 +5,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use kevy_node::settings::kind::Kind;
-use kevy_node::settings::{ConfigFile, DIRECTIVES, Directive, Fault, Inputs, Origin, Settings};
+use kevy_node::settings::{ConfigFile, Directive, Fault, Inputs, Origin, Settings, directives};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 /// What the command line comes to.
 pub(crate) enum Task {
-    /// Run a server.
-    Serve(Box<Settings>),
+    /// Run a server; its configuration file, if it has one.
+    Serve(Box<Settings>, Option<PathBuf>),
     /// Everything asked for is done, or faults were reported.
     Leave(ExitCode),
 }
@@ -59,8 +59,8 @@ pub(crate) fn task() -> Task {
     let line = CommandLine::parse();
     let only_check = line.command.is_some();
     match effective_settings(line) {
-        Ok(settings) if only_check => Task::Leave(print_settings(&settings)),
-        Ok(settings) => Task::Serve(Box::new(settings)),
+        Ok((settings, _)) if only_check => Task::Leave(print_settings(&settings)),
+        Ok((settings, file)) => Task::Serve(Box::new(settings), file),
         Err(faults) => Task::Leave(report(&faults)),
     }
 }
@@ -70,13 +70,17 @@ fn usable_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn effective_settings(line: CommandLine) -> Result<Settings, Vec<Fault>> {
+/// The settings, and the absolute path of the configuration file.
+fn effective_settings(line: CommandLine) -> Result<(Settings, Option<PathBuf>), Vec<Fault>> {
     let named = line.command.and_then(|Subtask::CheckConfig { path }| path);
     let (file, unreadable) =
         match config_file(named.or(line.config), std::env::var_os("KEVY_CONFIG")) {
             Ok(file) => (file, None),
             Err(fault) => (None, Some(fault)),
         };
+    let path = file
+        .as_ref()
+        .and_then(|file| std::path::absolute(&file.name).ok());
     let lossy = |text: OsString| text.to_string_lossy().into_owned();
     let inputs = Inputs {
         file,
@@ -87,7 +91,7 @@ fn effective_settings(line: CommandLine) -> Result<Settings, Vec<Fault>> {
     };
     let resolved = Settings::resolve(&inputs, usable_cores());
     match unreadable {
-        None => resolved,
+        None => resolved.map(|settings| (settings, path)),
         Some(fault) => Err([vec![fault], resolved.err().unwrap_or_default()].concat()),
     }
 }
@@ -157,9 +161,7 @@ struct DirectiveFlags(Vec<(&'static str, String)>);
 
 impl Args for DirectiveFlags {
     fn augment_args(command: Command) -> Command {
-        let args = DIRECTIVES
-            .iter()
-            .filter_map(|row| row.flag.map(|flag| argument(row, flag)));
+        let args = directives().filter_map(|row| row.flag.map(|flag| argument(row, flag)));
         command.args(args)
     }
 
@@ -178,7 +180,7 @@ impl FromArgMatches for DirectiveFlags {
                 .collect();
             Some((flag, values.join(" ")))
         };
-        Ok(Self(DIRECTIVES.iter().filter_map(given).collect()))
+        Ok(Self(directives().filter_map(given).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

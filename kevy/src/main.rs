@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match cli::task() {
-        Task::Serve(settings) => server::run(*settings),
+        Task::Serve(settings, file) => server::run(*settings, file),
         Task::Leave(code) => code,
     }
 }

@@ -8,7 +8,7 @@ use crate::glommio_host::{GlommioHost, HostParts, probe};
 use crate::startup::cores::Plan;
 use crate::startup::ports::{self, ListenersByShard};
 use crate::startup::service_manager::{State, notify};
-use crate::startup::{StartError, data_directory, logging, signals};
+use crate::startup::{StartError, config_file, data_directory, logging, signals, usage};
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder};
 use kevy_node::drive::drive;
 use kevy_node::host::{Clock, Entropy};
@@ -19,7 +19,7 @@ use kevy_proto::ids::ShardId;
 use mio::{Poll, Waker};
 use std::fmt::Write;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -32,10 +32,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const IO_MEMORY_BYTES: usize = 64 * 1024;
 
 /// Runs the server until it is told to stop. Exit code 0 after a clean shutdown, 1 if it did not start or had to stop.
-pub(crate) fn run(settings: Settings) -> ExitCode {
+///
+/// `config_file` is the file that `CONFIG REWRITE` replaces.
+pub(crate) fn run(settings: Settings, config_file: Option<PathBuf>) -> ExitCode {
     logging::start(settings.server.loglevel, settings.server.logformat);
     abort_on_panic();
-    match serve(settings) {
+    match serve(settings, &describe_process(config_file)) {
         Ok(()) => {
             tracing::info!("kevy is now ready to exit, bye bye...");
             ExitCode::SUCCESS
@@ -56,7 +58,7 @@ fn abort_on_panic() {
     }));
 }
 
-fn serve(mut settings: Settings) -> Result<(), StartError> {
+fn serve(mut settings: Settings, process: &Process) -> Result<(), StartError> {
     probe::check_uring()?;
     limit_clients(&mut settings)?;
     let _lock = if settings.persistence.aof {
@@ -68,7 +70,7 @@ fn serve(mut settings: Settings) -> Result<(), StartError> {
     let listeners = ports::bind(&settings)?;
     warn_if_open(&settings);
     let settings = Arc::new(settings);
-    let result = run_shards(&settings, listeners);
+    let result = run_shards(&settings, process, listeners);
     ports::remove_unix_socket(&settings);
     result
 }
@@ -97,7 +99,11 @@ fn warn_if_open(settings: &Settings) {
 }
 
 /// Starts every shard, and waits until the last has ended.
-fn run_shards(settings: &Arc<Settings>, listeners: ListenersByShard) -> Result<(), StartError> {
+fn run_shards(
+    settings: &Arc<Settings>,
+    process: &Process,
+    listeners: ListenersByShard,
+) -> Result<(), StartError> {
     let addresses = addresses(&listeners);
     let plan = Plan::new(settings.server.threads, settings.server.port);
     if !plan.is_pinned() {
@@ -107,7 +113,7 @@ fn run_shards(settings: &Arc<Settings>, listeners: ListenersByShard) -> Result<(
         doorbells(settings.server.threads).map_err(StartError::while_doing("create pollers"))?;
     signals::listen(Arc::clone(&doorbells))
         .map_err(StartError::while_doing("listen for signals"))?;
-    let seats = seats(settings, &plan, polls, listeners, &doorbells);
+    let seats = seats(settings, process, &plan, polls, listeners, &doorbells);
     let (ready, all_ready) = channel();
     let mut running = Vec::with_capacity(seats.len());
     let mut result = Ok(());
@@ -179,6 +185,7 @@ struct Seat {
 
 fn seats(
     settings: &Arc<Settings>,
+    process: &Process,
     plan: &Plan,
     polls: Vec<Poll>,
     listeners: ListenersByShard,
@@ -186,7 +193,6 @@ fn seats(
 ) -> Vec<Seat> {
     let clock = HostClock::start();
     let count = ConnectionCount::default();
-    let process = describe_process();
     let ports = mesh::<Message>(doorbells);
     let mut seats = Vec::with_capacity(ports.len());
     for (((id, mesh), poll), listeners) in (0..).zip(ports).zip(polls).zip(listeners) {
@@ -248,7 +254,7 @@ impl Seat {
 }
 
 /// For `INFO server`.
-fn describe_process() -> Process {
+fn describe_process(file: Option<PathBuf>) -> Process {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     Process {
         id: std::process::id(),
@@ -257,7 +263,11 @@ fn describe_process() -> Process {
         multiplexing_api: "epoll".into(),
         executable: std::env::current_exe()
             .map_or_else(|_| String::new(), |path| path.display().to_string()),
-        config_file: String::new(),
+        config_file: file.map_or_else(String::new, |path| path.display().to_string()),
+        fine_clock: Some(HostClock::read_now),
+        sleep: Some(std::thread::sleep),
+        usage: Some(usage::usage),
+        rewrite_config: Some(config_file::rewrite),
         set_log_level: Some(logging::set_level),
     }
 }

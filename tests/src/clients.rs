@@ -23,7 +23,7 @@ pub fn tool(name: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{name} is not installed: run {INSTALL}"))
 }
 
-/// A command that runs `tests/clients/<script>` with redis-py.
+/// A command that runs `tests/clients/<script>` with the Python clients.
 pub fn python(script: &str) -> Command {
     let python = installed(".venv/bin/python", "redis-py");
     let mut command = Command::new(python);
@@ -33,7 +33,7 @@ pub fn python(script: &str) -> Command {
     command
 }
 
-/// A command that runs `tests/clients/<script>` with ioredis.
+/// A command that runs `tests/clients/<script>` with the Node clients.
 pub fn node(script: &str) -> Command {
     installed("node_modules/ioredis", "ioredis");
     let mut command = Command::new(tool("node"));

@@ -7,15 +7,22 @@
 //!
 //! Most replies are compared byte for byte. [`compare`] says which are not, and why.
 
+mod canonical;
 pub mod compare;
 mod generator;
 mod generic;
+mod large;
 mod pair;
+mod sentence;
 mod shrink;
+mod side;
+mod skipped;
 mod strings;
+mod syntax;
 mod values;
+mod words;
 
-pub use generator::Generator;
+pub use generator::{Generator, Grammar};
 pub use pair::{Difference, Pair};
 pub use shrink::{report, shrink};
 

@@ -236,14 +236,19 @@ impl Reply {
 
     /// The value at `key` of a map, or of an array of alternating keys and values.
     pub fn at(&self, key: &str) -> &Reply {
+        self.get(key)
+            .unwrap_or_else(|| panic!("no {key} in {self:?}"))
+    }
+
+    /// As [`at`](Self::at), if there is one.
+    pub fn get(&self, key: &str) -> Option<&Reply> {
         let named = |name: &Reply| name.as_text().is_some_and(|text| text == key);
-        let found = if let Self::Map(pairs) = self {
+        if let Self::Map(pairs) = self {
             pairs.iter().find(|(name, _)| named(name)).map(|(_, v)| v)
         } else {
             let pair = self.items().chunks_exact(2).find(|pair| named(&pair[0]));
             pair.map(|pair| &pair[1])
-        };
-        found.unwrap_or_else(|| panic!("no {key} in {self:?}"))
+        }
     }
 }
 

@@ -48,8 +48,8 @@ fn redis_py_on_the_main_port() {
 #[test]
 fn redis_py_cluster() {
     for (shards, server) in servers() {
-        for protocol in ["2", "3"] {
-            let port = server.shard_port(shards - 1).to_string();
+        for (protocol, port) in [("2", server.shard_port(shards - 1)), ("3", server.port())] {
+            let port = port.to_string();
             let output = run(python("redis_py.py"), &["cluster", &port, protocol]);
             assert_passed(&output, Some(shards));
         }
@@ -69,8 +69,36 @@ fn ioredis_on_the_main_port() {
 #[test]
 fn ioredis_cluster() {
     for (shards, server) in servers() {
-        let port = server.shard_port(shards - 1).to_string();
-        assert_passed(&run(node("ioredis.mjs"), &["cluster", &port]), Some(shards));
+        for port in [server.shard_port(shards - 1), server.port()] {
+            let output = run(node("ioredis.mjs"), &["cluster", &port.to_string()]);
+            assert_passed(&output, Some(shards));
+        }
+    }
+}
+
+/// At four shards, from a shard's port and from the main port.
+fn cluster_of_four() -> (Server, [String; 2]) {
+    let server = Spec::threads(4).cluster().start();
+    let ports = [server.shard_port(1), server.port()].map(|port| port.to_string());
+    (server, ports)
+}
+
+#[test]
+fn node_redis_cluster() {
+    let (_server, ports) = cluster_of_four();
+    for port in &ports {
+        for protocol in ["2", "3"] {
+            let output = run(node("node_redis.mjs"), &[port, protocol]);
+            assert_passed(&output, Some(4));
+        }
+    }
+}
+
+#[test]
+fn valkey_glide_cluster() {
+    let (_server, ports) = cluster_of_four();
+    for port in &ports {
+        assert_passed(&run(python("valkey_glide.py"), &[port]), None);
     }
 }
 

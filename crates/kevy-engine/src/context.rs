@@ -1,6 +1,7 @@
 //! What a command's function is given.
 
-use crate::{Effects, Keyspace};
+use crate::{Effects, Keyspace, Wait};
+use alloc::boxed::Box;
 use kevy_proto::resp::{Args, Encoder, ErrorReply};
 use kevy_proto::time::Now;
 
@@ -15,6 +16,8 @@ pub struct Context<'a> {
     pub effects: &'a mut Effects,
     /// When the command runs: one moment for the whole command.
     pub now: Now,
+    /// Set by a blocking command that found nothing. `None` to begin with.
+    pub wait: Option<Box<Wait>>,
 }
 
 impl Context<'_> {

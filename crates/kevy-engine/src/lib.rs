@@ -18,6 +18,7 @@ pub mod commands;
 mod context;
 pub mod double;
 mod effects;
+mod events;
 pub mod glob;
 pub mod hyperloglog;
 pub mod keyspace;
@@ -27,10 +28,13 @@ pub mod rdb;
 mod segmented;
 pub mod value;
 mod varint;
+mod wait;
 
 pub use context::Context;
 pub use effects::Effects;
+pub use events::{Event, EventClasses};
 pub use keyspace::Keyspace;
+pub use wait::{Awaited, Wait, may_block};
 
 use kevy_proto::command::Row;
 use kevy_proto::resp::{Args, ErrorReply};

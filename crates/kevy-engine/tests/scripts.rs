@@ -43,6 +43,75 @@ fn every_script_goes_as_written() {
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 
+/// A command is added with its script; where RESP3 gives its replies another shape, the script shows one.
+#[test]
+fn every_command_has_a_script_that_shows_its_replies() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    let rows = kevy_engine::commands::families().flatten();
+    let faults = rows.filter_map(|row| {
+        let file = format!("{}.txt", row.name);
+        let text = std::fs::read_to_string(directory.join(&file)).unwrap_or_default();
+        let fault = fault_of_script(row.name, &text)?;
+        Some(format!("{file}: {fault}"))
+    });
+    let faults: Vec<String> = faults.collect();
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn a_script_without_the_other_shape_is_noticed() {
+    let fault = |text| fault_of_script("get", text);
+    assert_eq!(fault("> SET k v\nOK\n"), Some("no request of it"));
+    assert_eq!(
+        fault("> GET k\n(nil)\n"),
+        Some("nothing in RESP3, where it differs")
+    );
+    assert_eq!(fault("> GET k\n(nil)\nRESP3> get k\n(null)\n"), None);
+    assert_eq!(fault("> SET k v\nOK\n> GET k\n\"v\"\n"), None);
+}
+
+fn fault_of_script(name: &str, text: &str) -> Option<&'static str> {
+    let own = |version| {
+        let mut replies = replies(text, version);
+        replies.retain(|(request, _)| request.eq_ignore_ascii_case(name.as_bytes()));
+        replies
+    };
+    let (old, new) = (own(RespVersion::V2), own(RespVersion::V3));
+    let shown = text.lines().any(|line| {
+        let words = line.strip_prefix("RESP3> ").unwrap_or_default();
+        let first = words.split_whitespace().next().unwrap_or_default();
+        first.eq_ignore_ascii_case(name)
+    });
+    if old.is_empty() {
+        Some("no request of it")
+    } else if old != new && !shown {
+        Some("nothing in RESP3, where it differs")
+    } else {
+        None
+    }
+}
+
+/// The name of each request of a script, and the reply it gets when all of them are in `version`.
+fn replies(text: &str, version: RespVersion) -> Vec<(Vec<u8>, BytesMut)> {
+    let mut engine = Engine::new();
+    let mut replies = Vec::new();
+    for line in text.lines() {
+        if let Some(directive) = line.strip_prefix("@ ") {
+            engine
+                .direct(directive.trim())
+                .expect("a directive of a script");
+        }
+        let request = line.strip_prefix("RESP3> ").or(line.strip_prefix("> "));
+        if let Some(arguments) =
+            request.map(|request| readable::arguments(request).expect("arguments"))
+        {
+            let reply = engine.call(version, &arguments);
+            replies.push((arguments[0].clone(), reply));
+        }
+    }
+    replies
+}
+
 fn run(path: &Path) -> Result<(), String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let text = std::fs::read_to_string(path).map_err(|e| format!("{name}: {e}"))?;
@@ -185,6 +254,7 @@ impl Engine {
             reply: Encoder::new(&mut out, version),
             effects: &mut self.effects,
             now: self.now,
+            wait: None,
         };
         match find(request.args()) {
             Ok(command) => {
@@ -293,7 +363,7 @@ fn find(args: Args<'_>) -> Result<&'static Command, ErrorReply> {
     let mut rows = kevy_engine::commands::families().flatten();
     let command = rows
         .find(|row| args.at(0).eq_ignore_ascii_case(row.name.as_bytes()))
-        .ok_or_else(|| ErrorReply::UnknownCommand(text(args.at(0))))?;
+        .ok_or_else(|| ErrorReply::UnknownCommand(args.at(0).to_vec()))?;
     let Some(given) = args.get(1).filter(|_| !command.subcommands.is_empty()) else {
         return accepted(command, command.name.to_owned(), args);
     };
@@ -302,7 +372,7 @@ fn find(args: Args<'_>) -> Result<&'static Command, ErrorReply> {
         .iter()
         .find(|row| given.eq_ignore_ascii_case(row.name.as_bytes()))
         .ok_or_else(|| ErrorReply::UnknownSubcommand {
-            given: text(given),
+            given: given.to_vec(),
             container: command.name.to_uppercase(),
         })?;
     accepted(
@@ -322,8 +392,4 @@ fn accepted(
     } else {
         Err(ErrorReply::WrongArity(name))
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -249,6 +249,7 @@ impl Engine {
                 monotonic: Instant::default(),
                 unix: UnixMillis(self.now_ms),
             },
+            wait: None,
         };
         let _ = context.run(command, args);
         out

@@ -1,6 +1,7 @@
 //! Finds the row of a command by its name.
 
 use crate::commands::{self, NodeCommand};
+use crate::stopwatch::is_cheap;
 use hashbrown::HashMap;
 use kevy_engine::Command;
 use kevy_proto::command::Row;
@@ -69,6 +70,8 @@ pub struct Named {
     pub handler: Handler,
     /// Numbers of its subcommands in the table.
     pub subcommands: Vec<usize>,
+    /// Whether its duration, with few arguments, is not worth a reading of the clock.
+    pub(crate) is_cheap: bool,
 }
 
 impl Default for CommandTable {
@@ -95,14 +98,23 @@ impl CommandTable {
     }
 
     fn add<H>(&mut self, row: &'static Row<H>, handler: fn(&'static Row<H>) -> Handler) {
-        let index = self.all.len();
-        let clash = self.by_name.insert(row.name, index);
-        debug_assert!(clash.is_none(), "two rows named {}", row.name);
-        self.all.push(Named {
-            full_name: row.name,
-            handler: handler(row),
-            subcommands: Vec::new(),
-        });
+        // Engine and node may each have subcommands of one container (`MEMORY`): the second adds to the first.
+        let known = self.by_name.get(row.name).copied();
+        debug_assert!(
+            known.is_none() || !row.subcommands.is_empty(),
+            "two rows named {}",
+            row.name
+        );
+        let index = known.unwrap_or(self.all.len());
+        if known.is_none() {
+            self.by_name.insert(row.name, index);
+            self.all.push(Named {
+                full_name: row.name,
+                handler: handler(row),
+                subcommands: Vec::new(),
+                is_cheap: is_cheap(handler(row)),
+            });
+        }
         for subcommand in row.subcommands {
             let number = self.all.len();
             // Once per start and row; the names live as long as the process.
@@ -111,6 +123,7 @@ impl CommandTable {
                 full_name,
                 handler: handler(subcommand),
                 subcommands: Vec::new(),
+                is_cheap: is_cheap(handler(subcommand)),
             });
             self.all[index].subcommands.push(number);
         }
@@ -127,6 +140,11 @@ impl CommandTable {
         self.by_name.get(lower_case(name, &mut lower)?).copied()
     }
 
+    /// The number of the command of this full name (`config|get`).
+    pub fn position_of_full_name(&self, name: &str) -> Option<usize> {
+        self.all.iter().position(|named| named.full_name == name)
+    }
+
     /// Finds the command that `args` name and checks its arity.
     ///
     /// # Errors
@@ -138,7 +156,9 @@ impl CommandTable {
         {
             return Ok(found);
         }
-        let index = self.position(name).ok_or_else(|| unknown_command(args))?;
+        let index = self
+            .position(name)
+            .ok_or_else(|| ErrorReply::unknown_command(args))?;
         let index = self.subcommand(index, args)?;
         let found = Found {
             handler: self.all[index].handler,
@@ -170,10 +190,17 @@ impl CommandTable {
             .iter()
             .find(matches)
             .copied()
-            .ok_or_else(|| ErrorReply::UnknownSubcommand {
-                given: quoted(given, 128),
-                container: container.full_name.to_uppercase(),
-            })
+            .ok_or_else(|| unknown_subcommand(given, container.full_name))
+    }
+}
+
+/// `DEBUG` is no container in Redis: it has an error of its own.
+fn unknown_subcommand(given: &[u8], container: &str) -> ErrorReply {
+    if container == "debug" {
+        let before = "ERR unknown subcommand or wrong number of arguments for '";
+        ErrorReply::quoting(before, given, "'. Try DEBUG HELP.")
+    } else {
+        ErrorReply::unknown_subcommand(given, container)
     }
 }
 
@@ -202,25 +229,4 @@ fn lower_case<'a>(name: &[u8], lower: &'a mut [u8; LONGEST_NAME]) -> Option<&'a 
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
     std::str::from_utf8(lower).ok()
-}
-
-/// Redis quotes at most 128 bytes of what it was given.
-fn quoted(bytes: &[u8], limit: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).into_owned()
-}
-
-fn unknown_command(args: Args<'_>) -> ErrorReply {
-    let mut text = format!("'{}', with args beginning with: ", quoted(args.at(0), 128));
-    let mut quoted_bytes = 0;
-    for arg in args.skip(1).iter() {
-        if quoted_bytes >= 128 {
-            break;
-        }
-        let shown = quoted(arg, 128 - quoted_bytes);
-        quoted_bytes += shown.len() + 3;
-        text.push('\'');
-        text.push_str(&shown);
-        text.push_str("' ");
-    }
-    ErrorReply::UnknownCommand(text)
 }

@@ -2,43 +2,61 @@
 
 use crate::command_table::{Found, Handler};
 use crate::commands::Outcome;
+use crate::commands::monitor::refused_to_monitors;
 use crate::commands::pubsub::{is_allowed_to_subscribers, refused_to_subscribers};
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
+use crate::stats::Failure;
 use bytes::BytesMut;
-use kevy_engine::commands::stream_blocks;
 use kevy_engine::keyspace::ExpiryMode;
-use kevy_engine::{Command, Context};
-use kevy_proto::command::Flags;
+use kevy_engine::{Command, Context, Wait, may_block};
+use kevy_proto::command::{Flags, Placement};
 use kevy_proto::ids::ShardId;
 use kevy_proto::resp::{
     Args, Decoded, Encoder, ErrorReply, ProtocolError, RespVersion, is_cross_protocol,
 };
-
-/// Better refused than answered at once: a client that asked to wait would ask again without a pause.
-const NO_BLOCKING: ErrorReply =
-    ErrorReply::text("ERR BLOCK is not supported by this version of kevy: poll without it");
 
 impl Shard {
     /// Executes the whole requests at the start of `input`; how many bytes they were. Stops where the session must wait.
     pub(crate) fn execute_input(&mut self, session: &mut Session, input: &[u8]) -> usize {
         let mut decoder = std::mem::take(&mut session.decoder);
         let mut position = 0;
+        self.start_stopwatch();
         while session.state == State::Open && position < input.len() {
             let rest = &input[position..];
             match decoder.decode(rest) {
+                // It is decoded again once it may run.
+                Ok(Decoded::Request { .. }) if self.is_held_up(session, decoder.args(rest)) => {}
                 Ok(Decoded::Request { consumed }) => {
-                    self.execute(session, decoder.args(rest));
+                    let args = decoder.args(rest);
+                    self.execute(session, args);
                     position += consumed;
+                    if self.stopwatch.is_due() || position == input.len() {
+                        self.settle_request(session, args);
+                    }
+                    self.serve_waiters();
                 }
                 Ok(Decoded::Nothing { consumed }) => position += consumed,
                 Ok(Decoded::Incomplete) => break,
                 Err(error) => self.protocol_error(session, error),
             }
         }
+        self.settle_stopwatch();
         session.decoder = decoder;
         position
+    }
+
+    /// Whether a pause holds the request up; then the session waits.
+    #[inline]
+    fn is_held_up(&mut self, session: &mut Session, args: Args<'_>) -> bool {
+        if !self.pausing.is_on() {
+            return false;
+        }
+        match self.commands.find(args) {
+            Ok(found) => self.wait_for_pause(session, found),
+            Err(_) => false,
+        }
     }
 
     fn protocol_error(&mut self, session: &mut Session, error: ProtocolError) {
@@ -65,10 +83,21 @@ impl Shard {
         match self.commands.find(args) {
             Ok(found) if session.is_restricted() && !is_allowed_to_subscribers(found) => {
                 let name = self.commands.all()[found.index].full_name;
-                self.refuse(session, &refused_to_subscribers(name));
+                self.refuse(session, Some(found.index), &refused_to_subscribers(name));
+            }
+            Ok(found) if session.is_monitor && refused_to_monitors(found).is_some() => {
+                if let Some(error) = refused_to_monitors(found) {
+                    self.refuse(session, Some(found.index), &error);
+                }
             }
             Ok(found) => self.execute_found(session, found, args),
-            Err(error) => self.refuse(session, &error),
+            Err(error) => {
+                let mut index = None;
+                if let ErrorReply::WrongArity(name) = &error {
+                    index = self.commands.position_of_full_name(name);
+                }
+                self.refuse(session, index, &error);
+            }
         }
     }
 
@@ -78,9 +107,27 @@ impl Shard {
         }
         self.stats.count_call(found.index);
         session.client.last_command = self.commands.all()[found.index].full_name;
+        self.measure(found.index, args.len());
         match found.handler {
-            Handler::Engine(command) => self.execute_on_keys(session, command, args),
-            Handler::Node(command) => self.execute_on_node(session, command.run, args),
+            Handler::Engine(command) => {
+                self.execute_on_keys(session, command, args);
+                session.forget_caching();
+            }
+            Handler::Node(command) => {
+                self.execute_on_node(session, command.run, args);
+                // What is said to `CLIENT` does not count as the next request.
+                if command.group != "connection" {
+                    session.forget_caching();
+                }
+            }
+        }
+        // An `EXEC` under way is shown when it is over, behind its commands.
+        let is_under_way = session.waits_for_shards() && args.at(0).eq_ignore_ascii_case(b"exec");
+        if self.has_monitors() && !is_under_way {
+            self.show(&session.peer.address, found, args);
+        }
+        if session.waits_for_shards() {
+            self.measure_waiting(found, session, args);
         }
     }
 
@@ -90,8 +137,8 @@ impl Shard {
         command: &'static Command,
         args: Args<'_>,
     ) {
-        if command.flags.contains(Flags::BLOCKING) && stream_blocks(args) {
-            return self.reply_error(session, &NO_BLOCKING);
+        if may_block(command, args) {
+            return self.begin_blocking(session, command, args);
         }
         match route(command, args, self.map, self.id, session.peer.door) {
             Route::One(shard) if shard == self.id => self.execute_here(session, command, args),
@@ -101,6 +148,9 @@ impl Shard {
                 self.reply_error(session, &ErrorReply::Moved { slot, address });
             }
             Route::Owners(owners) => self.begin_on_owners(session, command, args, owners),
+            Route::Everywhere if command.placement == Placement::Together => {
+                self.begin_with_gathering(session, command, args);
+            }
             Route::Everywhere => self.begin_everywhere(session, command, args),
         }
     }
@@ -110,6 +160,7 @@ impl Shard {
         if !self.locks.is_empty() && self.wait_for_locks(session, command, args) {
             return;
         }
+        self.asker = session.asker();
         if session.client.no_touch {
             self.keyspace.set_touching(false);
             self.run_here(session, command, args);
@@ -132,35 +183,41 @@ impl Shard {
         }
     }
 
-    /// Runs a single request's command on our own keys, unless there is no memory for it.
+    /// Runs a single request's command on our own keys, unless there is no memory for it. As [`Shard::run_command`].
     pub(crate) fn run_single(
         &mut self,
         command: &'static Command,
         args: Args<'_>,
         version: RespVersion,
         out: &mut BytesMut,
-    ) {
+    ) -> Option<Box<Wait>> {
         if self.memory_limit_bytes > 0
             && command.flags.contains(Flags::DENYOOM)
             && !self.make_room()
         {
-            self.stats.error_replies += 1;
-            return Encoder::new(out, version).error(&ErrorReply::OutOfMemory);
+            let (index, error) = (self.stopwatch.current, ErrorReply::OutOfMemory);
+            self.stats
+                .count_command_error(index, Failure::Rejected, &error);
+            Encoder::new(out, version).error(&error);
+            return None;
         }
-        self.run_command(command, args, version, out);
+        let wait = self.run_command(command, args, version, out);
+        self.stopwatch.note_run();
+        wait
     }
 
-    /// Runs a command on our own keys; its reply is appended to `out`.
+    /// Runs a command on our own keys; its reply is appended to `out`. If it found nothing and may wait: for what.
     pub(crate) fn run_command(
         &mut self,
         command: &'static Command,
         args: Args<'_>,
         version: RespVersion,
         out: &mut BytesMut,
-    ) {
+    ) -> Option<Box<Wait>> {
         // A reader may run beside transactions that hold the same key and whose moment is earlier: it hides what has
         // expired for itself, and leaves its removal to somebody who has the key alone.
         let beside_others = !self.locks.is_empty() && !command.is_write();
+        let expired_before = self.keyspace.stats().expired;
         if beside_others {
             self.keyspace.set_expiry_mode(ExpiryMode::Hide);
         }
@@ -170,14 +227,29 @@ impl Shard {
             reply: Encoder::new(out, version),
             effects: &mut self.effects,
             now: self.now,
+            wait: None,
         };
-        if context.run(command, args).is_err() {
-            self.stats.error_replies += 1;
+        let ran = context.run(command, args);
+        let wait = context.wait.take();
+        let failed = ran.is_err();
+        if let Err(error) = ran {
+            let index = self.stopwatch.current;
+            self.stats
+                .count_command_error(index, Failure::Failed, &error);
         }
         if beside_others {
-            self.keyspace.set_expiry_mode(ExpiryMode::Remove);
+            self.keyspace.set_expiry_mode(self.expiry_mode());
+        }
+        let asker = self.asker;
+        if self.keyspace.stats().expired != expired_before || !command.is_write() {
+            // Not the connection's doing, so that it must hear of it whatever it wants.
+            self.asker.connection = None;
         }
         self.settle_effects();
+        self.asker = asker;
+        self.invalidate_if_emptied(command, failed);
+        self.remember_reads(command, args);
+        wait
     }
 
     fn execute_on_node(
@@ -187,7 +259,8 @@ impl Shard {
         args: Args<'_>,
     ) {
         let mut reply = BytesMut::new();
-        match run(self, session, args, &mut reply) {
+        let outcome = run(self, session, args, &mut reply);
+        match outcome {
             Ok(Outcome::Replied) => Self::finish_reply(session, reply),
             Ok(Outcome::Silent) => session.replies.push(BytesMut::new()),
             Ok(Outcome::Ask(query, finish)) => {
@@ -196,14 +269,19 @@ impl Shard {
             Ok(Outcome::Later) => {}
             Err(error) => {
                 reply.clear();
+                let index = self.stopwatch.current;
+                self.stats.count_failure(index, Failure::Failed);
                 self.reply_error(session, &error);
             }
+        }
+        if !session.waits_for_shards() {
+            self.stopwatch.note_run();
         }
     }
 
     /// Adds an error as the reply of the session's next request.
     pub(crate) fn reply_error(&mut self, session: &mut Session, error: &ErrorReply) {
-        self.stats.error_replies += 1;
+        self.stats.count_error(error);
         let mut reply = BytesMut::new();
         Encoder::new(&mut reply, session.client.version).error(error);
         Self::finish_reply(session, reply);

@@ -3,9 +3,11 @@
 //! All requests of a connection for one shard that arrive together travel as one batch (spec A3). The batch comes back with
 //! the replies in it, and its buffers are used again.
 
+use crate::host::Slot;
 use crate::message::{Batch, Message};
 use crate::session::{ReplyMode, Session};
 use crate::shard::{SPARE_BATCHES, Shard};
+use crate::tracking::Asker;
 use crate::transaction::Origin;
 use kevy_engine::Command;
 use kevy_proto::ids::ShardId;
@@ -28,7 +30,8 @@ impl Shard {
             Some(batch) => batch,
             None => self.spare_batches.pop().unwrap_or_default(),
         };
-        batch.push(sequence, command, args);
+        let (index, tracks) = (self.stopwatch.current, session.tracks_reads());
+        batch.push(sequence, command, index, args, tracks);
         let full = batch.bytes.len() >= BATCH_BYTES;
         self.batches[shard.index()] = Some(batch);
         if full {
@@ -71,19 +74,34 @@ impl Shard {
     pub(crate) fn run_batch(&mut self, from: ShardId, mut batch: Box<Batch>) {
         self.keyspace.set_touching(!batch.no_touch);
         let mut replies = std::mem::take(&mut batch.replies);
+        self.start_stopwatch();
         for index in 0..batch.requests.len() {
             let request = batch.requests[index];
             let args = batch.args(&request);
+            self.measure(request.index, args.len());
+            let asker = Asker {
+                connection: batch.connection,
+                tracks: request.tracks,
+            };
             if !self.locks.is_empty() {
-                let origin = Origin::of_batch(from, &batch, request.sequence);
+                let origin = Origin::of_batch(from, &batch, &request);
                 if self.wait_behind_locks(origin, request.command, args) {
                     continue;
                 }
             }
+            self.asker = asker;
             let mark = replies.len();
             self.run_single(request.command, args, batch.version, &mut replies);
             batch.lengths.push((request.sequence, replies.len() - mark));
+            if (self.stopwatch.is_due() || index + 1 == batch.requests.len())
+                && let Some(took) = self.settle_stopwatch()
+                && self.is_slow(took)
+            {
+                batch.slow.push((index, took));
+            }
+            self.serve_waiters();
         }
+        self.settle_stopwatch();
         self.keyspace.set_touching(true);
         batch.replies = replies;
         self.send(from, Message::Replies(batch));
@@ -104,10 +122,25 @@ impl Shard {
                 let reply = batch.replies.split_to(length.min(batch.replies.len()));
                 session.replies.complete(sequence, reply);
             }
+            self.log_slow_requests(slot, &batch);
             self.announce_output(slot);
             self.put_held_question(slot);
         }
         self.recycle(batch);
+    }
+
+    /// Logs what another shard found slow of a session's requests.
+    fn log_slow_requests(&mut self, slot: Slot, batch: &Batch) {
+        if batch.slow.is_empty() {
+            return;
+        }
+        let Some(session) = self.take_session(slot) else {
+            return;
+        };
+        for (index, took) in &batch.slow {
+            self.log_slow(&session, batch.args(&batch.requests[*index]), *took);
+        }
+        self.sessions[slot.index()] = Some(session);
     }
 
     fn recycle(&mut self, mut batch: Box<Batch>) {

@@ -9,22 +9,36 @@
 
 #![forbid(unsafe_code)]
 
+mod announcements;
+pub mod blocking;
+mod changes;
 pub mod command_table;
 pub mod commands;
 pub mod drive;
 mod execute;
+pub mod histogram;
 mod hop;
 pub mod host;
+pub mod latency;
 pub mod lock_table;
+pub mod log;
 mod memory;
 pub mod message;
+mod monitor;
+mod notifications;
+pub mod observation;
+pub mod pause;
+pub mod process;
 pub mod query;
 pub mod reply_order;
 pub mod route;
 pub mod session;
 pub mod settings;
 pub mod shard;
+pub mod slow_log;
 pub mod stats;
+mod stopwatch;
 pub mod subscriptions;
+pub mod tracking;
 mod transaction;
 mod watch;

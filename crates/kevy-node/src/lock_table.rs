@@ -75,27 +75,57 @@ impl LockTable {
 
     /// Removes a claim and appends to `granted` the claims that are held from now on, in the order of arrival.
     pub fn release(&mut self, ticket: Ticket, granted: &mut Vec<Ticket>) {
+        self.narrow(ticket, &[], granted);
+    }
+
+    /// Lets go of all of a held claim but `kept`, keys that it has exclusively; otherwise as [`LockTable::release`].
+    pub fn narrow(&mut self, ticket: Ticket, kept: &[u64], granted: &mut Vec<Ticket>) {
         let Some(released) = self.claims.remove(&ticket) else {
             return;
         };
         let mut candidates = Vec::new();
         match &released.claim {
             Claim::Keys(keys) => {
-                for &(key, _) in keys {
-                    self.leave_queue(key, ticket, &mut candidates);
+                for (key, _) in keys.iter().filter(|(key, _)| !kept.contains(key)) {
+                    self.leave_queue(*key, ticket, &mut candidates);
                 }
                 candidates.extend(self.whole.iter().map(|(waiting, _)| *waiting));
             }
             Claim::Whole(_) => {
                 self.whole.retain(|(other, _)| *other != ticket);
                 candidates.extend(self.claims.range(ticket..).map(|(waiting, _)| *waiting));
+                for &key in kept {
+                    self.enter_queue(key, ticket);
+                }
             }
+        }
+        if !kept.is_empty() {
+            let keys = kept.iter().map(|key| (*key, Access::Exclusive));
+            let claim = Claim::Keys(keys.collect());
+            self.claims.insert(ticket, Queued { claim, held: true });
         }
         candidates.sort_unstable();
         candidates.dedup();
         for candidate in candidates {
             self.grant_if_free(candidate, granted);
         }
+    }
+
+    /// Whether `ticket` holds `key` to itself.
+    pub fn is_exclusive(&self, ticket: Ticket, key: u64) -> bool {
+        self.claims
+            .get(&ticket)
+            .is_some_and(|queued| match &queued.claim {
+                Claim::Keys(keys) => queued.held && keys.contains(&(key, Access::Exclusive)),
+                Claim::Whole(access) => queued.held && *access == Access::Exclusive,
+            })
+    }
+
+    /// Puts a claim that had the whole shard in its place among those on one key.
+    fn enter_queue(&mut self, key: u64, ticket: Ticket) {
+        let queue = self.queues.entry(key).or_default();
+        let place = queue.partition_point(|(other, _)| *other < ticket);
+        queue.insert(place, (ticket, Access::Exclusive));
     }
 
     fn leave_queue(&mut self, key: u64, ticket: Ticket, candidates: &mut Vec<Ticket>) {
@@ -218,6 +248,31 @@ mod tests {
         assert_eq!(release(&mut table, one), [whole]);
         assert_eq!(release(&mut table, whole), []);
         assert_eq!(release(&mut table, reader), [writer]);
+    }
+
+    #[test]
+    fn a_claim_that_is_narrowed_keeps_its_place() {
+        for whole in [false, true] {
+            let mut table = LockTable::new();
+            let claim = if whole {
+                Claim::Whole(Access::Exclusive)
+            } else {
+                keys(&[1, 2, 3], Access::Exclusive)
+            };
+            let (first, _) = table.enqueue(claim);
+            let (one, _) = table.enqueue(keys(&[1], Access::Exclusive));
+            let (two, _) = table.enqueue(keys(&[2], Access::Shared));
+            assert!(table.is_exclusive(first, 2) && !table.is_exclusive(two, 2));
+            let mut granted = Vec::new();
+            table.narrow(first, &[2], &mut granted);
+            assert_eq!(granted, [one]);
+            assert!(table.is_exclusive(first, 2) && !table.is_exclusive(first, 1));
+            assert!(!table.is_free(&keys(&[2], Access::Shared)));
+            assert_eq!(release(&mut table, one), []);
+            assert_eq!(release(&mut table, first), [two]);
+            assert_eq!(release(&mut table, two), []);
+            assert!(table.is_empty() && table.queues.is_empty());
+        }
     }
 
     /// Random claims: conflicting ones are never held together, and releasing what is held frees everything in the end.

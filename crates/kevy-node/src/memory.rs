@@ -7,15 +7,40 @@ use crate::shard::Shard;
 use kevy_engine::keyspace::EvictionPolicy;
 
 /// How many keys one command may evict to make room for itself; what is missing then is left to the next ones.
-const EVICTIONS_PER_COMMAND: usize = 1000;
+fn evictions_per_command(tenacity: u32) -> usize {
+    const DEFAULT: u32 = 10;
+    match tenacity {
+        0..DEFAULT => 100 * tenacity as usize,
+        DEFAULT..100 => (1000.0 * 1.15_f64.powi((tenacity - DEFAULT) as i32)) as usize,
+        _ => usize::MAX,
+    }
+}
 
 impl Shard {
     /// Takes what concerns keys from settings that have just come into force.
     pub(crate) fn apply_memory_settings(&mut self) {
-        self.memory_limit_bytes = self.settings.server.maxmemory / u64::from(self.shards());
+        self.memory_limit_bytes = self
+            .settings
+            .server
+            .maxmemory
+            .div_ceil(u64::from(self.shards()));
         self.eviction_policy = policy(&self.settings);
-        self.keyspace
-            .set_access_tracking(self.eviction_policy.tracking());
+        let limits = self.settings.encoding.limits;
+        for keyspace in [&mut self.keyspace, &mut self.meeting] {
+            keyspace.set_access_tracking(self.eviction_policy.tracking());
+            keyspace.set_encoding_limits(limits);
+            keyspace.set_longest_string(self.settings.server.proto_max_bulk_len as usize);
+            keyspace.set_eviction_samples(self.settings.memory.maxmemory_samples);
+        }
+        self.bound_requests();
+    }
+
+    /// Lets the decoders of sessions refuse arguments longer than `proto_max_bulk_len`.
+    fn bound_requests(&mut self) {
+        let bulk_bytes = self.settings.server.proto_max_bulk_len as usize;
+        for session in self.sessions.iter_mut().flatten() {
+            session.decoder.set_bulk_limit(bulk_bytes);
+        }
     }
 
     /// Whether the shard is within its share of `maxmemory`, if need be after evicting keys. Keys and values count, by
@@ -24,13 +49,18 @@ impl Shard {
         if self.memory_limit_bytes == 0 {
             return true;
         }
+        if self.pausing.is_on() {
+            return true;
+        }
+        let asker = std::mem::take(&mut self.asker);
         let roomy = self.evict_to_limit();
         self.settle_effects();
+        self.asker = asker;
         roomy
     }
 
     fn evict_to_limit(&mut self) -> bool {
-        for _ in 0..EVICTIONS_PER_COMMAND {
+        for _ in 0..evictions_per_command(self.settings.memory.maxmemory_eviction_tenacity) {
             if self.keyspace.used_bytes() as u64 <= self.memory_limit_bytes {
                 return true;
             }
@@ -85,7 +115,7 @@ impl Shard {
         }
     }
 
-    fn close_slow(&mut self, slot: Slot) {
+    pub(crate) fn close_slow(&mut self, slot: Slot) {
         if let Some(session) = self.session(slot) {
             let held = session.replies.len_bytes();
             tracing::warn!(client = %session.id, held, "closing a client: its replies exceed client_output_buffer_limit");

@@ -1,19 +1,27 @@
 //! What shards of one process say to each other. Every message is data that can be shown, kept and replayed.
 //!
-//! Two conversations share the mesh:
+//! These conversations share the mesh:
 //! * **hops**: a [`Batch`] of one connection's requests goes to the shard that owns their keys and comes back with the
 //!   replies in it;
 //! * **transactions** over several shards (decision record 0004): `Lock` -> `Granted`/`Refused`, then `Run` -> `Ran`
-//!   (parts run where their keys are) or `Restore` (the entries were taken with the lock and come back changed).
+//!   (parts run where their keys are) or `Restore` (the entries were taken with the lock and come back changed);
+//! * **waiting** (decision record 0006): a blocked session is registered with `Restore` and forgotten with `StopWaiting`;
+//!   between the two `Offer` -> `Restore`, or `Served`.
 
+use crate::blocking::{Offer, Registration, Served};
 use crate::host::Slot;
 use crate::query::{Answer, Query};
-use bytes::BytesMut;
-use kevy_engine::Command;
+use crate::slow_log::SlowRequest;
+use crate::subscriptions::Publication;
+use crate::tracking::{Asker, Invalidation};
+use bytes::{Bytes, BytesMut};
 use kevy_engine::keyspace::Detached;
+use kevy_engine::{Command, Event};
 use kevy_proto::ids::{ConnectionId, TransactionId};
 use kevy_proto::resp::{Args, RequestBuffer, RespVersion, Span};
 use kevy_proto::time::Now;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A message between two shards.
 #[derive(Debug)]
@@ -39,7 +47,7 @@ pub enum Message {
     /// Run these commands of an `EXEC` and keep its locks; `Ran` answers.
     RunHeld(Box<Held>),
     /// Take the entries of these keys, whose locks the transaction holds; `Lent` answers.
-    Lend(TransactionId, Box<RequestBuffer>),
+    Lend(TransactionId, Asker, Box<RequestBuffer>),
     /// The entries.
     Lent(TransactionId, Lent),
     /// Put these entries back.
@@ -50,8 +58,28 @@ pub enum Message {
     Ask(TransactionId, Query),
     /// The answer.
     Told(TransactionId, Box<Answer>),
+    /// An entry that came of use to a session that waits for it; `Restore` answers.
+    Offer(Box<Offer>),
+    /// The reply of a session's request, which it waited for.
+    Served(Box<Served>),
+    /// A session waits no longer.
+    StopWaiting(TransactionId),
+    /// A request took long: for the slow log.
+    Slow(Box<SlowRequest>),
     /// A connection watches nothing any more.
     Unwatch(ConnectionId),
+    /// Deliver these messages about keys, in order.
+    Notify(Arc<[Publication]>),
+    /// Let clients forget what they have cached.
+    Invalidate(Vec<Invalidation>),
+    /// A connection listens for changes of keys that begin with these prefixes.
+    Listen(ConnectionId, Vec<Bytes>),
+    /// A connection listens for changes no more.
+    StopListening(ConnectionId),
+    /// Lines for monitors.
+    Monitor(Bytes),
+    /// The sender has one monitor less.
+    MonitorLeft,
     /// The process is to stop.
     ShutDown,
     /// The sender has no sessions left: it needs nobody any more.
@@ -79,6 +107,8 @@ pub struct Batch {
     pub replies: BytesMut,
     /// For each reply: which request it answers, and its length in bytes.
     pub lengths: Vec<(u64, usize)>,
+    /// Requests that belong into the slow log, by their places in `requests`, and how long they took.
+    pub slow: Vec<(usize, Duration)>,
 }
 
 /// One request of a batch.
@@ -88,13 +118,24 @@ pub struct Hopped {
     pub sequence: u64,
     /// What to run.
     pub command: &'static Command,
+    /// The command's number in the command table.
+    pub index: usize,
     /// Its first span, and how many it has.
     pub spans: (usize, usize),
+    /// Whether the keys it reads are to be remembered.
+    pub tracks: bool,
 }
 
 impl Batch {
     /// Adds a request.
-    pub fn push(&mut self, sequence: u64, command: &'static Command, args: Args<'_>) {
+    pub fn push(
+        &mut self,
+        sequence: u64,
+        command: &'static Command,
+        index: usize,
+        args: Args<'_>,
+        tracks: bool,
+    ) {
         let first = self.spans.len();
         for arg in args.iter() {
             self.spans.push(Span {
@@ -106,7 +147,9 @@ impl Batch {
         self.requests.push(Hopped {
             sequence,
             command,
+            index,
             spans: (first, args.len()),
+            tracks,
         });
     }
 
@@ -130,6 +173,7 @@ impl Batch {
         self.spans.clear();
         self.replies.clear();
         self.lengths.clear();
+        self.slow.clear();
     }
 
     /// Largest buffer that an idle batch keeps.
@@ -149,6 +193,8 @@ pub struct Lock {
     pub grows: bool,
     /// The connection whose watches here are to be looked at once the locks are held.
     pub watcher: Option<ConnectionId>,
+    /// Who asked.
+    pub asker: Asker,
     /// Keys whose entries are to be taken along once the locks are held (empty: none), in the order of the answer.
     pub take: RequestBuffer,
 }
@@ -184,6 +230,8 @@ pub struct Part {
     pub version: RespVersion,
     /// One moment for all parts, so that expiry looks the same on every shard.
     pub now: Now,
+    /// Who asked.
+    pub asker: Asker,
 }
 
 /// Commands of an `EXEC` that follow each other on one shard.
@@ -197,6 +245,8 @@ pub struct Held {
     pub version: RespVersion,
     /// One moment for the whole `EXEC`.
     pub now: Now,
+    /// Who asked.
+    pub asker: Asker,
 }
 
 /// Entries on their way to a coordinator.
@@ -204,8 +254,8 @@ pub struct Held {
 pub struct Lent {
     /// For each key its entry, if there is one.
     pub entries: Vec<Option<Detached>>,
-    /// Whether somebody watches keys there: then it must be told which were changed.
-    pub watched: bool,
+    /// Whether somebody there waits for changes of keys: then it must be told which were changed.
+    pub wants_changes: bool,
 }
 
 /// Entries on their way back.
@@ -215,10 +265,31 @@ pub struct Restored {
     pub transaction: TransactionId,
     /// The entries, as the coordinator left them.
     pub entries: Vec<Detached>,
-    /// Keys that it changed, if somebody watches keys there.
+    /// Keys that it changed, if somebody there waits for changes.
     pub changed: RequestBuffer,
+    /// What happened to keys.
+    pub events: Vec<Event>,
+    /// Who asked for the changes.
+    pub asker: Asker,
     /// Whether the transaction goes on and keeps its locks.
     pub keep_locks: bool,
+    /// Who waits for keys from now on.
+    pub registration: Option<Box<Registration>>,
+}
+
+impl Restored {
+    /// Entries that come back as they were lent.
+    pub fn unchanged(transaction: TransactionId, entries: Vec<Detached>) -> Self {
+        Self {
+            transaction,
+            entries,
+            changed: RequestBuffer::new(),
+            events: Vec::new(),
+            asker: Asker::default(),
+            keep_locks: false,
+            registration: None,
+        }
+    }
 }
 
 /// What came of a part.

@@ -2,6 +2,8 @@
 
 use crate::host::Slot;
 use crate::message::Message;
+use crate::observation::{Observation, Observed};
+use crate::pause::PauseMode;
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::shard::Shard;
@@ -11,18 +13,26 @@ use bytes::Bytes;
 use kevy_engine::glob;
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
 use kevy_proto::resp::{Encoder, ErrorReply, RequestBuffer};
+use kevy_proto::time::Instant;
 
 /// A question to a shard, or something it is to do.
 #[derive(Clone, Debug)]
 pub enum Query {
-    /// Its counters (`INFO`).
-    Summary,
+    /// Its counters (`INFO`), with the histograms of its commands or without.
+    Summary {
+        /// Whether with histograms.
+        histograms: bool,
+    },
     /// Its sessions (`CLIENT LIST`).
     Clients(ClientFilter),
     /// Close its sessions that suit (`CLIENT KILL`).
     Kill(ClientFilter),
+    /// Unblock this session, with an error or as if its time were over (`CLIENT UNBLOCK`).
+    Unblock(ConnectionId, bool),
     /// Take these settings (`CONFIG SET`).
     Configure(Box<Settings>),
+    /// How it fares, or something that `DEBUG` has it do.
+    Observe(Observation),
     /// Set counters back (`CONFIG RESETSTAT`).
     ResetStats,
     /// Remove expired keys that nobody asks for, or leave them (`DEBUG SET-ACTIVE-EXPIRE`).
@@ -39,6 +49,22 @@ pub enum Query {
     Topics(Topic, Option<Vec<u8>>),
     /// How many of its sessions listen to each of these (`PUBSUB NUMSUB`).
     Subscribers(Topic, Vec<Bytes>),
+    /// Note that a connection listens for changes of keys with these prefixes; count whether a session of this shard can
+    /// be told in its place (`CLIENT TRACKING`).
+    Track {
+        /// Who listens.
+        connection: ConnectionId,
+        /// For what.
+        prefixes: Vec<Bytes>,
+        /// Who is to be told.
+        redirect: Option<ConnectionId>,
+    },
+    /// A shard has one more monitor (`MONITOR`).
+    MonitorJoined(ShardId),
+    /// Let requests wait (`CLIENT PAUSE`).
+    Pause(PauseMode, Instant),
+    /// Let them go on (`CLIENT UNPAUSE`).
+    Unpause,
 }
 
 impl Query {
@@ -62,6 +88,8 @@ pub enum Answer {
     Counts(Vec<usize>),
     /// Keys, or names of channels.
     Keys(Vec<Vec<u8>>),
+    /// How it fares.
+    Observed(Box<Observed>),
     /// It was done.
     Done,
 }
@@ -71,9 +99,12 @@ impl Answer {
     pub fn keys(self) -> Vec<Vec<u8>> {
         match self {
             Self::Keys(keys) => keys,
-            Self::Summary(_) | Self::Clients(_) | Self::Count(_) | Self::Counts(_) | Self::Done => {
-                Vec::new()
-            }
+            Self::Summary(_)
+            | Self::Clients(_)
+            | Self::Count(_)
+            | Self::Counts(_)
+            | Self::Observed(_)
+            | Self::Done => Vec::new(),
         }
     }
 
@@ -81,9 +112,12 @@ impl Answer {
     pub fn counts(self) -> Vec<usize> {
         match self {
             Self::Counts(counts) => counts,
-            Self::Summary(_) | Self::Clients(_) | Self::Count(_) | Self::Keys(_) | Self::Done => {
-                Vec::new()
-            }
+            Self::Summary(_)
+            | Self::Clients(_)
+            | Self::Count(_)
+            | Self::Keys(_)
+            | Self::Observed(_)
+            | Self::Done => Vec::new(),
         }
     }
 
@@ -91,7 +125,12 @@ impl Answer {
     pub fn total(answers: &[Self]) -> usize {
         let count = |answer: &Self| match answer {
             Self::Count(count) => *count,
-            Self::Summary(_) | Self::Clients(_) | Self::Counts(_) | Self::Keys(_) | Self::Done => 0,
+            Self::Summary(_)
+            | Self::Clients(_)
+            | Self::Counts(_)
+            | Self::Keys(_)
+            | Self::Observed(_)
+            | Self::Done => 0,
         };
         answers.iter().map(count).sum()
     }
@@ -125,11 +164,7 @@ impl ClientFilter {
             b"pubsub" => self.subscribed = Some(true),
             b"master" | b"replica" | b"slave" => self.none = true,
             _ => {
-                let error = format!(
-                    "ERR Unknown client type '{}'",
-                    String::from_utf8_lossy(name)
-                );
-                return Err(ErrorReply::Other(error.into()));
+                return Err(ErrorReply::quoting("ERR Unknown client type '", name, "'"));
             }
         }
         Ok(())
@@ -210,13 +245,23 @@ impl Shard {
     /// Answers a question about this shard, or does what was asked.
     pub(crate) fn answer(&mut self, from: ShardId, id: TransactionId, query: Query) {
         let answer = match query {
-            Query::Summary => Answer::Summary(Box::new(self.summary())),
+            Query::Summary { histograms } => {
+                let histograms = histograms.then(|| self.histograms.clone());
+                Answer::Summary(Box::new(Summary {
+                    histograms,
+                    ..self.summary()
+                }))
+            }
             Query::Clients(filter) => Answer::Clients(self.clients(&filter)),
             Query::Kill(filter) => Answer::Count(self.kill(&filter)),
+            Query::Unblock(connection, with_error) => {
+                Answer::Count(self.unblock_client(connection, with_error))
+            }
             Query::Configure(settings) => {
                 self.configure(*settings);
                 Answer::Done
             }
+            Query::Observe(observation) => Answer::Observed(Box::new(self.observe(observation))),
             Query::ResetStats => {
                 self.reset_stats();
                 Answer::Done
@@ -231,22 +276,33 @@ impl Shard {
             }
             Query::CountKeys(slot) => Answer::Count(self.keyspace.count_in_slot(slot)),
             Query::Keys(slot, limit) => {
-                let entries = self.keyspace.keys_in_slot(slot, limit);
-                Answer::Keys(
-                    entries
-                        .into_iter()
-                        .map(|entry| entry.key().to_vec())
-                        .collect(),
-                )
+                let entries = self.keyspace.keys_in_slot(slot, limit).into_iter();
+                Answer::Keys(entries.map(|entry| entry.key().to_vec()).collect())
             }
             Query::Publish(publication) => Answer::Count(self.deliver(&publication)),
-            Query::Topics(topic, pattern) => {
-                let wanted = |name: &&Bytes| {
-                    let matches = |pattern: &Vec<u8>| glob::matches(pattern, name);
-                    pattern.as_ref().is_none_or(matches)
-                };
-                let names = self.subscriptions.names(topic).filter(wanted);
-                Answer::Keys(names.map(|name| name.to_vec()).collect())
+            Query::Topics(topic, pattern) => Answer::Keys(self.topics(topic, pattern.as_deref())),
+            Query::Track {
+                connection,
+                prefixes,
+                redirect,
+            } => {
+                if !prefixes.is_empty() {
+                    self.add_listener(connection, &prefixes);
+                }
+                let here = redirect.is_some_and(|to| self.connections.contains_key(&to));
+                Answer::Count(usize::from(here))
+            }
+            Query::MonitorJoined(shard) => {
+                self.count_monitor(shard);
+                Answer::Done
+            }
+            Query::Pause(mode, until) => {
+                self.pause(mode, until);
+                Answer::Done
+            }
+            Query::Unpause => {
+                self.unpause();
+                Answer::Done
             }
             Query::Subscribers(topic, names) => {
                 let count = |name: &Bytes| self.subscriptions.subscribers(topic, name);
@@ -254,6 +310,13 @@ impl Shard {
             }
         };
         self.send(from, Message::Told(id, Box::new(answer)));
+    }
+
+    /// What our sessions listen to, of what matches the pattern if there is one.
+    fn topics(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Vec<u8>> {
+        let wanted = |name: &&Bytes| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        let names = self.subscriptions.names(topic).filter(wanted);
+        names.map(|name| name.to_vec()).collect()
     }
 
     fn clients(&self, filter: &ClientFilter) -> Vec<(u64, String)> {
@@ -277,8 +340,7 @@ impl Shard {
             .map(|session| session.slot)
             .collect();
         for &slot in &victims {
-            let asks = self.session(slot).is_some_and(Session::is_blocked);
-            if asks {
+            if self.session(slot).is_some_and(Session::waits_for_shards) {
                 self.drain_when_answered(slot);
             } else {
                 self.close(slot);

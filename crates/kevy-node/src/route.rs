@@ -1,8 +1,9 @@
 //! Where a request runs: a pure decision from its row, its keys and who owns them.
 
 use kevy_engine::Command;
+use kevy_engine::commands::sort_follows_patterns;
 use kevy_engine::keyspace::Cursor;
-use kevy_proto::command::{Keys, Placement};
+use kevy_proto::command::{Flags, Keys, Placement};
 use kevy_proto::ids::ShardId;
 use kevy_proto::resp::Args;
 use kevy_proto::slot::{SlotMap, slot_of};
@@ -24,13 +25,23 @@ pub enum Route {
     /// On the owners of its keys, as a transaction: for each shard, in the order of their numbers, the positions of its
     /// keys.
     Owners(Vec<(ShardId, Vec<usize>)>),
-    /// On every shard, as a transaction.
+    /// On every shard, as a transaction: in parts, or, if its row wants its entries together, once what it reaches is known.
     Everywhere,
 }
 
 /// Decides for the engine command `command` on the shard `here`.
 pub fn route(command: &Command, args: Args<'_>, map: SlotMap, here: ShardId, door: Door) -> Route {
     match command.placement {
+        Placement::Together
+            if map.shards() > 1
+                && command.flags.contains(Flags::MOVABLEKEYS)
+                && sort_follows_patterns(args) =>
+        {
+            match by_keys(command.keys, args, map, here, door) {
+                moved @ Route::Moved { .. } => moved,
+                Route::One(_) | Route::Owners(_) | Route::Everywhere => Route::Everywhere,
+            }
+        }
         Placement::Together | Placement::Split(_) => by_keys(command.keys, args, map, here, door),
         Placement::EveryShard(_) if map.shards() > 1 => Route::Everywhere,
         Placement::Cursor(position) if map.shards() > 1 => {

@@ -1,14 +1,17 @@
 //! One client connection: the bytes it sent that are no whole request yet, its replies in order, and what it said about
 //! itself.
 
+use crate::blocking::Blocked;
+use crate::commands::client_line::AskingRequest;
 use crate::host::{Peer, Slot};
 use crate::query::Query;
 use crate::reply_order::ReplyOrder;
 use crate::subscriptions::Subscribed;
+use crate::tracking::client::Tracking;
 use crate::transaction::queue::Queue;
 use bytes::BytesMut;
 use kevy_proto::ids::{ConnectionId, TransactionId};
-use kevy_proto::resp::{Decoder, Limits, RespVersion};
+use kevy_proto::resp::{Decoder, Limits, RequestBuffer, RespVersion};
 use kevy_proto::time::{Instant, Now};
 use std::collections::BTreeSet;
 
@@ -25,6 +28,8 @@ pub struct Session {
     pub client: Client,
     /// Its replies.
     pub replies: ReplyOrder,
+    /// The request whose reply it waits for, to be measured.
+    pub(crate) waits: Option<Box<WaitingRequest>>,
     /// What it listens to.
     pub(crate) subscribed: Subscribed,
     /// A question to the shards that must wait for the replies before it.
@@ -35,8 +40,14 @@ pub struct Session {
     pub(crate) input: BytesMut,
     /// Between `MULTI` and `EXEC`: what waits for it.
     pub(crate) queue: Option<Box<Queue>>,
+    /// What it wants to hear of for its cache, if it tracks.
+    pub(crate) tracking: Option<Box<Tracking>>,
+    /// Whether it sees every command (`MONITOR`).
+    pub(crate) is_monitor: bool,
     /// The keys it watches, whoever owns them.
     pub(crate) watched: BTreeSet<Vec<u8>>,
+    /// What it waits for, if its last request blocks it.
+    pub(crate) blocked: Option<Box<Blocked>>,
     /// Whether the next request may be executed.
     pub(crate) state: State,
     /// Whether it stands in the shard's list of sessions with output.
@@ -74,6 +85,19 @@ pub struct Client {
     pub requests: u64,
     /// Full name of its last command (`config|get`).
     pub last_command: &'static str,
+    /// The request that is about to show its line (`CLIENT LIST`).
+    pub asks: Option<AskingRequest>,
+}
+
+/// A request that waits for other shards.
+#[derive(Debug)]
+pub(crate) struct WaitingRequest {
+    /// Its command, by its number in the command table.
+    pub index: usize,
+    /// When it began.
+    pub began: Instant,
+    /// Its arguments, if it may come into the slow log.
+    pub request: Option<RequestBuffer>,
 }
 
 /// `CLIENT REPLY`.
@@ -92,8 +116,10 @@ pub enum ReplyMode {
 pub(crate) enum State {
     /// Executes requests as they come.
     Open,
-    /// Waits for a transaction: what comes after it in the pipeline must see its effects.
+    /// Waits for a transaction, or is blocked: what comes after it in the pipeline must see its effects.
     Blocked,
+    /// Waits for the end of a `CLIENT PAUSE`.
+    Paused,
     /// Executes nothing more; closed once its replies are sent (`QUIT`, a protocol error, the end of its stream).
     Draining,
 }
@@ -107,12 +133,16 @@ impl Session {
             peer,
             client: Client::new(now),
             replies: ReplyOrder::default(),
+            waits: None,
             subscribed: Subscribed::default(),
             held_question: None,
             decoder: Decoder::with_limits(limits),
             input: BytesMut::new(),
             queue: None,
+            tracking: None,
+            is_monitor: false,
             watched: BTreeSet::new(),
+            blocked: None,
             state: State::Open,
             in_output_list: false,
             above_soft_limit_since: None,
@@ -139,9 +169,19 @@ impl Session {
         self.client.version == RespVersion::V2 && self.subscribed.any()
     }
 
-    /// Whether it waits for a transaction.
+    /// Whether it waits for a transaction, or for the answer to a question.
+    pub(crate) fn waits_for_shards(&self) -> bool {
+        self.state == State::Blocked && self.blocked.is_none()
+    }
+
+    /// Whether a request blocks it until there is something for it.
     pub fn is_blocked(&self) -> bool {
-        self.state == State::Blocked
+        self.blocked.is_some()
+    }
+
+    /// Whether it waits for the end of a `CLIENT PAUSE`.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.state == State::Paused
     }
 
     /// Bytes of requests not executed yet.
@@ -170,6 +210,7 @@ impl Client {
             last_request: now.monotonic,
             requests: 0,
             last_command: "NULL",
+            asks: None,
         }
     }
 }

@@ -6,14 +6,24 @@
 //! The other files of this crate add to it: `execute` (requests of a session), `hop` (requests of other shards),
 //! `transaction` (both sides of a transaction over several shards), `commands` (what a session or the control plane answers).
 
+use crate::announcements::Announcements;
+use crate::blocking::Blocking;
 use crate::command_table::CommandTable;
+use crate::histogram::Histograms;
 use crate::host::{Peer, Slot};
+use crate::latency::{Event, Latencies};
 use crate::lock_table::{LockTable, Ticket};
 use crate::message::{Batch, Message};
+use crate::monitor::Monitors;
+use crate::pause::Pausing;
+pub use crate::process::Process;
 use crate::session::{Session, State};
-use crate::settings::{LogLevel, Settings};
+use crate::settings::Settings;
+use crate::slow_log::SlowLog;
 use crate::stats::Stats;
+use crate::stopwatch::Stopwatch;
 use crate::subscriptions::Subscriptions;
+use crate::tracking::{Asker, TrackingTable};
 use crate::transaction::{Transaction, Waiting};
 use crate::watch::Watches;
 use bytes::{Buf, BytesMut};
@@ -30,7 +40,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many expired keys are removed in one turn.
+/// How many expired keys are removed in one turn, for each step of `active-expire-effort`.
 pub const EXPIRED_PER_TURN: usize = 200;
 /// How long a shutdown waits for replies that are outstanding.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
@@ -56,25 +66,6 @@ pub struct ShardConfig {
     pub now: Now,
 }
 
-/// What the host knows of the process, for `INFO server`.
-#[derive(Clone, Debug, Default)]
-pub struct Process {
-    /// Process id.
-    pub id: u32,
-    /// Identifies this run: 40 hex digits.
-    pub run_id: String,
-    /// Operating system, release and machine.
-    pub os: String,
-    /// How connections are watched.
-    pub multiplexing_api: String,
-    /// Path of the program.
-    pub executable: String,
-    /// Path of the configuration file, empty without one.
-    pub config_file: String,
-    /// Changes how much is logged (`CONFIG SET loglevel`).
-    pub set_log_level: Option<fn(LogLevel)>,
-}
-
 /// One core's data plane.
 #[derive(Debug)]
 pub struct Shard {
@@ -89,16 +80,31 @@ pub struct Shard {
     pub(crate) effects: Effects,
     pub(crate) commands: CommandTable,
     pub(crate) stats: Stats,
+    pub(crate) stopwatch: Stopwatch,
+    pub(crate) histograms: Histograms,
+    pub(crate) latencies: Latencies,
+    pub(crate) slow_log: SlowLog,
     pub(crate) rng: Rng,
     /// This shard's share of `maxmemory`; 0: no limit.
     pub(crate) memory_limit_bytes: u64,
     pub(crate) eviction_policy: EvictionPolicy,
     pub(crate) sessions: Vec<Option<Box<Session>>>,
+    /// Where the sessions are.
+    pub(crate) connections: HashMap<ConnectionId, Slot, FixedState>,
     pub(crate) subscriptions: Subscriptions,
+    /// Who has cached what.
+    pub(crate) tracking: TrackingTable,
+    pub(crate) monitors: Monitors,
+    pub(crate) pausing: Pausing,
+    /// On whose behalf the command at work runs.
+    pub(crate) asker: Asker,
+    pub(crate) announcements: Announcements,
     next_connection: u64,
     pub(crate) locks: LockTable,
     /// Keys that sessions, of whatever shard, watch here.
     pub(crate) watches: Watches,
+    /// Who waits for keys, here and elsewhere.
+    pub(crate) blocking: Blocking,
     /// Claims that transactions hold here.
     pub(crate) held: HashMap<TransactionId, Ticket, FixedState>,
     /// Who waits for which claim.
@@ -163,14 +169,25 @@ impl Shard {
             effects: Effects::off(),
             commands: CommandTable::new(),
             stats: Stats::new(config.now),
+            stopwatch: Stopwatch::default(),
+            histograms: Histograms::default(),
+            latencies: Latencies::default(),
+            slow_log: SlowLog::default(),
             rng: Rng::from_seed(config.seed ^ 0x6b65_7679),
             memory_limit_bytes: 0,
             eviction_policy: EvictionPolicy::NoEviction,
             sessions: Vec::new(),
+            connections: HashMap::default(),
             subscriptions: Subscriptions::default(),
+            tracking: TrackingTable::default(),
+            monitors: Monitors::default(),
+            pausing: Pausing::default(),
+            asker: Asker::default(),
+            announcements: Announcements::default(),
             next_connection: 0,
             locks: LockTable::new(),
             watches: Watches::default(),
+            blocking: Blocking::default(),
             held: HashMap::default(),
             waiting: BTreeMap::new(),
             transactions: BTreeMap::new(),
@@ -191,6 +208,7 @@ impl Shard {
             config,
         };
         shard.apply_memory_settings();
+        shard.apply_notification_settings();
         shard
     }
 
@@ -209,14 +227,21 @@ impl Shard {
     /// Begins a turn at `now`, and does what has become due.
     pub fn handle_time(&mut self, now: Now) {
         self.now = now;
-        if now.monotonic < self.next_cron {
-            return;
+        self.end_pause_if_due();
+        self.end_overdue_waits();
+        if now.monotonic >= self.next_cron {
+            self.run_cron();
         }
+        self.handle_local();
+    }
+
+    fn run_cron(&mut self) {
+        let now = self.now;
         self.next_cron = now.monotonic + self.cron_interval();
         self.expire();
         self.close_idle_clients();
         self.close_slow_clients();
-        self.stats.sample(now);
+        self.stats.sample(now, self.keyspace.used_bytes());
         self.advance_shutdown();
     }
 
@@ -241,6 +266,7 @@ impl Shard {
         if self.sessions.len() <= slot.index() {
             self.sessions.resize_with(slot.index() + 1, || None);
         }
+        self.connections.insert(id, slot);
         self.sessions[slot.index()] = Some(session);
         if rejected {
             self.announce_output(slot);
@@ -272,6 +298,7 @@ impl Shard {
         let Some(mut session) = self.take_session(slot) else {
             return;
         };
+        self.abandon_waiting(&mut session);
         let gone = session.state == State::Draining;
         session.drain();
         if gone || session.is_drained() {
@@ -316,6 +343,7 @@ impl Shard {
             let Some(mut session) = self.take_session(slot) else {
                 continue;
             };
+            self.abandon_waiting(&mut session);
             session.drain();
             self.return_session(session);
         }
@@ -326,7 +354,9 @@ impl Shard {
 
     /// When [`Shard::handle_time`] is due at the latest.
     pub fn deadline(&self) -> Instant {
-        self.next_cron
+        let others = [self.pausing.until(), self.blocking.deadline()];
+        let earliest = others.into_iter().flatten().min();
+        earliest.map_or(self.next_cron, |due| due.min(self.next_cron))
     }
 
     /// Whether other shards owe us answers.
@@ -396,7 +426,9 @@ impl Shard {
             return false;
         };
         match session.state {
-            State::Blocked => session.input_bytes() < BLOCKED_INPUT_BYTES,
+            // Also of who waits for long the end must be noticed; `client_query_buffer_limit` bounds what comes before it.
+            State::Blocked if session.is_blocked() => true,
+            State::Blocked | State::Paused => session.input_bytes() < BLOCKED_INPUT_BYTES,
             // Of a draining session the end of the stream must still be noticed.
             State::Open | State::Draining => true,
         }
@@ -430,10 +462,18 @@ impl Shard {
         }
     }
 
-    /// Handles messages to ourselves until there are none. Not from within a handler: a loop, no recursion.
+    /// Serves who waits, handles messages to ourselves and goes on with sessions that were unblocked, until there is nothing
+    /// left of all that. Not from within a handler: a loop, no recursion.
     fn handle_local(&mut self) {
-        while let Some(message) = self.local.pop_front() {
-            self.dispatch_message(self.id, message);
+        loop {
+            self.serve_waiters();
+            if let Some(message) = self.local.pop_front() {
+                self.dispatch_message(self.id, message);
+            } else if let Some(slot) = self.blocking.resumed.pop_front() {
+                self.resume(slot);
+            } else if !self.announce() {
+                return;
+            }
         }
     }
 
@@ -448,14 +488,24 @@ impl Shard {
             Message::WatchHit(id) => self.watch_hit(id),
             Message::Run(part) => self.run_part(from, &part),
             Message::RunHeld(steps) => self.run_held(from, &steps),
-            Message::Lend(id, keys) => self.lend(from, id, keys.args()),
+            Message::Lend(id, asker, keys) => self.lend(from, id, asker, keys.args()),
             Message::Lent(id, lent) => self.lent(id, from, lent),
             Message::Ran(id, partial) => self.part_ran(id, from, *partial),
             Message::Restore(restored) => self.restore(*restored),
             Message::Release(id) => self.release(id),
             Message::Ask(id, query) => self.answer(from, id, query),
             Message::Told(id, answer) => self.told(id, from, *answer),
+            Message::Offer(offer) => self.take_offer(from, *offer),
+            Message::Served(served) => self.take_served(*served),
+            Message::StopWaiting(id) => self.remove_waiter(id),
+            Message::Slow(request) => self.keep_slow(*request),
             Message::Unwatch(connection) => self.unwatch(connection),
+            Message::Notify(notifications) => self.deliver_all(&notifications),
+            Message::Invalidate(invalidations) => self.take_invalidations(from, invalidations),
+            Message::Listen(connection, prefixes) => self.add_listener(connection, &prefixes),
+            Message::StopListening(connection) => self.remove_listener(connection),
+            Message::Monitor(lines) => self.take_lines(&lines),
+            Message::MonitorLeft => self.discount_monitor(from),
             Message::ShutDown => self.handle_shutdown(),
             Message::Goodbye => self.count_goodbye(),
         }
@@ -573,12 +623,15 @@ impl Shard {
     /// go for one of their parts and stay for another; [`Shard::release`] makes up for it.
     fn expire(&mut self) {
         self.expiry_postponed = !self.locks.is_empty();
-        if self.expiry_postponed {
+        if self.expiry_postponed || self.pausing.is_on() {
             return;
         }
-        let more = self
-            .keyspace
-            .expire_due(self.now, EXPIRED_PER_TURN, &mut self.effects);
+        self.asker = Asker::default();
+        let most = EXPIRED_PER_TURN * self.settings.memory.active_expire_effort as usize;
+        let began = self.clock();
+        let more = self.keyspace.expire_due(self.now, most, &mut self.effects);
+        let took = self.clock().saturating_since(began);
+        self.note_latency(Event::ExpireCycle, took);
         if more {
             self.next_cron = self.now.monotonic;
         }
@@ -634,6 +687,8 @@ impl Shard {
     }
 }
 
+#[cfg(test)]
+mod announcement_tests;
 #[cfg(test)]
 mod pubsub_tests;
 #[cfg(test)]

@@ -210,10 +210,21 @@ impl Shard {
         count
     }
 
+    /// Delivers messages, in order.
+    pub(crate) fn deliver_all(&mut self, publications: &[Publication]) {
+        for publication in publications {
+            self.deliver(publication);
+        }
+    }
+
     /// Lets go of what the shard keeps for a session that is over. A message that it waited to publish still goes out.
     pub(crate) fn forget(&mut self, session: &mut Session) {
         self.subscriptions.remove_all(session);
         self.unwatch_all(session);
+        self.stop_tracking(session);
+        self.remove_monitor(session);
+        self.connections.remove(&session.id);
+        self.abandon_waiting(session);
         if let Some((id, query)) = session.held_question.take() {
             self.put_question(id, &query);
         }

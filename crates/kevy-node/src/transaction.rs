@@ -7,6 +7,8 @@
 //!   locks go;
 //! * any other command runs here, on entries that were taken along with the locks and are put back changed.
 //!
+//! What `SORT` looks at it tells only once its collection is at hand (`gather`): it locks everything.
+//!
 //! `EXEC` is such a transaction over the keys of all its commands (`exec`, `needs`); they run step by step under its locks.
 //!
 //! The session waits meanwhile, so that what follows in its pipeline sees what the transaction did. A transaction never
@@ -15,11 +17,13 @@
 mod conclude;
 mod coordinate;
 mod exec;
+mod gather;
 mod join;
 mod needs;
 mod participate;
 pub(crate) mod queue;
 mod state;
+mod together;
 
-pub(crate) use participate::{Origin, Waiting};
-pub(crate) use state::Transaction;
+pub(crate) use participate::{Origin, Waiting, fingerprint};
+pub(crate) use state::{Caller, Meeting, Party, Transaction};

@@ -5,7 +5,6 @@
 //! anything on the shard no effects are collected for this. `EXEC` asks for its hits while it holds the locks of what it
 //! watched, so that no change slips in between.
 
-use crate::command_table::{CommandTable, Handler};
 use crate::message::Message;
 use crate::session::Session;
 use crate::shard::Shard;
@@ -15,7 +14,7 @@ use kevy_engine::Command;
 use kevy_engine::keyspace::ExpiryMode;
 use kevy_proto::command::Placement;
 use kevy_proto::ids::{ConnectionId, ShardId};
-use kevy_proto::resp::{Args, RequestBuffer};
+use kevy_proto::resp::Args;
 
 /// How many keys one connection may watch.
 pub(crate) const WATCHED_KEYS_PER_CONNECTION: usize = 4096;
@@ -71,7 +70,8 @@ impl Watches {
         }
     }
 
-    fn hit(&mut self, key: &[u8]) {
+    /// A key has changed.
+    pub(crate) fn hit(&mut self, key: &[u8]) {
         let Some(watched) = self.by_key.get(key) else {
             return;
         };
@@ -82,8 +82,21 @@ impl Watches {
         }
     }
 
+    /// What a stream knows beside its entries was changed: that is news only of a stream that was not there.
+    pub(crate) fn hit_beside_entries(&mut self, key: &[u8]) {
+        let Some(watched) = self.by_key.get(key) else {
+            return;
+        };
+        for connection in &watched.watchers {
+            if let Some(watcher) = self.by_connection.get_mut(connection) {
+                let mut keys = watcher.keys.iter();
+                watcher.hit |= keys.any(|(own, existed)| own == key && !existed);
+            }
+        }
+    }
+
     /// The key space was emptied: a key that was not there has not changed.
-    fn hit_all_that_existed(&mut self) {
+    pub(crate) fn hit_all_that_existed(&mut self) {
         let existed = self.by_key.values().filter(|watched| watched.existed);
         for connection in existed.flat_map(|watched| &watched.watchers) {
             if let Some(watcher) = self.by_connection.get_mut(connection) {
@@ -100,13 +113,13 @@ impl Shard {
             let exists = self.is_there(key);
             self.watches.add(connection, key, exists);
         }
-        self.effects.want(!self.watches.is_empty());
+        self.renew_wish_for_changes();
     }
 
     /// `connection` watches nothing here any more.
     pub(crate) fn unwatch(&mut self, connection: ConnectionId) {
         self.watches.remove(connection);
-        self.effects.want(!self.watches.is_empty());
+        self.renew_wish_for_changes();
     }
 
     /// Lets all owners forget what the session watches.
@@ -149,9 +162,9 @@ impl Shard {
     /// Leaves a key that has expired to somebody who has it alone.
     fn is_there(&mut self, key: &[u8]) -> bool {
         self.keyspace.set_expiry_mode(ExpiryMode::Hide);
-        let expiry = self.keyspace.expiry_of(key, self.now, &mut self.effects);
-        self.keyspace.set_expiry_mode(ExpiryMode::Remove);
-        expiry.is_some()
+        let is_there = self.keyspace.is_alive(key, self.now, &mut self.effects);
+        self.keyspace.set_expiry_mode(self.expiry_mode());
+        is_there
     }
 
     /// Before a command runs: what must be known later about watched keys.
@@ -164,58 +177,7 @@ impl Shard {
             return;
         }
         for (key, watched) in &mut self.watches.by_key {
-            let entry = self.keyspace.peek(key, self.now, &mut self.effects);
-            watched.existed = entry.is_some();
+            watched.existed = self.keyspace.is_alive(key, self.now, &mut self.effects);
         }
     }
-
-    /// Lets everyone who wants effects have them, and forgets them.
-    #[inline]
-    pub(crate) fn settle_effects(&mut self) {
-        if !self.effects.is_empty() {
-            self.notice_changes();
-            self.effects.clear();
-        }
-    }
-
-    fn notice_changes(&mut self) {
-        for effect in self.effects.iter() {
-            match key_of(&mut self.commands, effect) {
-                Some(key) => self.watches.hit(key),
-                None => self.watches.hit_all_that_existed(),
-            }
-        }
-    }
-
-    /// Keys that another shard's coordinator changed on our behalf.
-    pub(crate) fn notice_changed_keys(&mut self, keys: Args<'_>) {
-        keys.iter().for_each(|key| self.watches.hit(key));
-    }
-
-    /// Takes the effects collected: for each of `shards` the keys of its own that were changed.
-    pub(crate) fn changed_keys(&mut self, shards: &[ShardId]) -> Vec<RequestBuffer> {
-        let mut changed: Vec<RequestBuffer> = shards.iter().map(|_| RequestBuffer::new()).collect();
-        for effect in self.effects.iter() {
-            let Some(key) = key_of(&mut self.commands, effect) else {
-                continue;
-            };
-            let owner = self.map.owner_of_key(key);
-            if let Some(index) = shards.iter().position(|shard| *shard == owner) {
-                changed[index].push(key);
-            }
-        }
-        self.effects.clear();
-        changed
-    }
-}
-
-/// The key that an effect concerns: where its row says, else argument 1. `FLUSHALL` has none.
-fn key_of<'a>(commands: &mut CommandTable, effect: Args<'a>) -> Option<&'a [u8]> {
-    let mut positions = Vec::new();
-    if let Ok(found) = commands.find(effect)
-        && let Handler::Engine(command) = found.handler
-    {
-        command.keys.positions(effect, &mut positions);
-    }
-    effect.get(positions.first().copied().unwrap_or(1))
 }

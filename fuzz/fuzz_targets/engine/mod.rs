@@ -63,6 +63,7 @@ impl Engine {
                 monotonic: Instant::from_nanos(0),
                 unix: UnixMillis(1_700_000_000_000),
             },
+            wait: None,
         };
         // What it says is in the reply.
         let _ = context.run(command, request.args());

@@ -108,6 +108,11 @@ impl Decoder {
         }
     }
 
+    /// Changes the longest argument that is accepted, from the next header on.
+    pub fn set_bulk_limit(&mut self, bulk_bytes: usize) {
+        self.limits.bulk_bytes = bulk_bytes;
+    }
+
     /// Looks for a request at the start of `buffer`.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use super::Args;
 use super::encode::put_on_one_line;
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::vec::Vec;
 use bytes::BytesMut;
 use core::fmt;
 
@@ -21,11 +22,11 @@ pub enum ErrorReply {
     /// The number of arguments is wrong; holds the command's full name (`get`, `object|encoding`).
     WrongArity(String),
     /// No such command; holds its name and its first arguments as Redis quotes them.
-    UnknownCommand(String),
+    UnknownCommand(Vec<u8>),
     /// No such subcommand; holds what was given and the container's name in upper case.
     UnknownSubcommand {
         /// The subcommand as given.
-        given: String,
+        given: Vec<u8>,
         /// The container, upper case.
         container: String,
     },
@@ -54,6 +55,8 @@ pub enum ErrorReply {
     Loading,
     /// Any other text, its code first (`ERR ...`).
     Other(Cow<'static, str>),
+    /// Any other text that repeats bytes of a client, its code first.
+    Quoting(Vec<u8>),
 }
 
 impl ErrorReply {
@@ -62,20 +65,56 @@ impl ErrorReply {
         Self::Other(Cow::Borrowed(text))
     }
 
+    /// An error that repeats what a client sent, to its first zero byte as in Redis: `before`, `quoted`, `after`. The code
+    /// comes first in `before`.
+    pub fn quoting(before: &str, quoted: &[u8], after: &str) -> Self {
+        let quoted = quotable(quoted, quoted.len());
+        Self::Quoting([before.as_bytes(), quoted, after.as_bytes()].concat())
+    }
+
+    /// Its code: the first word of its text, as `INFO errorstats` counts it.
+    pub fn code(&self) -> &str {
+        let of = |text: &'_ [u8]| {
+            text.iter()
+                .position(|byte| *byte == b' ')
+                .unwrap_or(text.len())
+        };
+        match self {
+            Self::WrongType => "WRONGTYPE",
+            Self::Moved { .. } => "MOVED",
+            Self::OutOfMemory => "OOM",
+            Self::Loading => "LOADING",
+            Self::Other(text) => &text[..of(text.as_bytes())],
+            Self::Quoting(text) => core::str::from_utf8(&text[..of(text)]).unwrap_or("ERR"),
+            Self::NotInteger
+            | Self::NotFloat
+            | Self::Syntax
+            | Self::WrongArity(_)
+            | Self::UnknownCommand(_)
+            | Self::UnknownSubcommand { .. }
+            | Self::OutOfRange
+            | Self::IncrementOverflow
+            | Self::IncrementNotFinite
+            | Self::NoSuchKey
+            | Self::StringTooLong
+            | Self::InvalidExpire(_) => "ERR",
+        }
+    }
+
     /// The error for a command that does not exist, which quotes the request's first arguments.
     pub fn unknown_command(args: Args<'_>) -> Self {
-        let mut quoted = String::from("'");
-        quoted.push_str(&quotable(args.at(0), MAX_QUOTED_BYTES));
-        quoted.push_str("', with args beginning with: ");
+        let mut quoted = Vec::from(b"'");
+        quoted.extend_from_slice(quotable(args.at(0), MAX_QUOTED_BYTES));
+        quoted.extend_from_slice(b"', with args beginning with: ");
         let before = quoted.len();
         for arg in args.iter().skip(1) {
             let room = MAX_QUOTED_BYTES.saturating_sub(quoted.len() - before);
             if room == 0 {
                 break;
             }
-            quoted.push('\'');
-            quoted.push_str(&quotable(arg, room));
-            quoted.push_str("' ");
+            quoted.push(b'\'');
+            quoted.extend_from_slice(quotable(arg, room));
+            quoted.extend_from_slice(b"' ");
         }
         Self::UnknownCommand(quoted)
     }
@@ -83,18 +122,19 @@ impl ErrorReply {
     /// The error for a subcommand that `container` (`config`) does not have.
     pub fn unknown_subcommand(given: &[u8], container: &str) -> Self {
         Self::UnknownSubcommand {
-            given: quotable(given, MAX_QUOTED_BYTES).into_owned(),
+            given: quotable(given, MAX_QUOTED_BYTES).to_vec(),
             container: container.to_ascii_uppercase(),
         }
     }
 
     /// Appends the error's line without its `-` and line end. CR and LF inside become spaces, as in Redis.
     pub fn render(&self, out: &mut BytesMut) {
-        self.parts(|part| put_on_one_line(out, part.as_bytes()));
+        self.parts(|part| put_on_one_line(out, part));
     }
 
     /// Gives the error's text piece by piece to `put`.
-    fn parts(&self, mut put: impl FnMut(&str)) {
+    fn parts(&self, mut put_bytes: impl FnMut(&[u8])) {
+        let mut put = |text: &str| put_bytes(text.as_bytes());
         match self {
             Self::WrongArity(name) => {
                 ["ERR wrong number of arguments for '", name, "' command"]
@@ -102,18 +142,15 @@ impl ErrorReply {
                     .for_each(put);
             }
             Self::UnknownCommand(quoted) => {
-                ["ERR unknown command ", quoted].into_iter().for_each(put);
+                put("ERR unknown command ");
+                put_bytes(quoted);
             }
             Self::UnknownSubcommand { given, container } => {
-                [
-                    "ERR unknown subcommand '",
-                    given,
-                    "'. Try ",
-                    container,
-                    " HELP.",
-                ]
-                .into_iter()
-                .for_each(put);
+                put("ERR unknown subcommand '");
+                put_bytes(given);
+                ["'. Try ", container, " HELP."]
+                    .into_iter()
+                    .for_each(|text| put_bytes(text.as_bytes()));
             }
             Self::InvalidExpire(name) => {
                 ["ERR invalid expire time in '", name, "' command"]
@@ -126,6 +163,7 @@ impl ErrorReply {
                     .for_each(put);
             }
             Self::Other(text) => put(text),
+            Self::Quoting(text) => put_bytes(text),
             Self::WrongType => {
                 put("WRONGTYPE Operation against a key holding the wrong kind of value");
             }
@@ -148,10 +186,10 @@ impl ErrorReply {
 /// Bytes of an argument that an error quotes; of all arguments together, roughly.
 const MAX_QUOTED_BYTES: usize = 128;
 
-/// The text of `arg` as Redis quotes it: to its first zero byte, at most `room` bytes. What is no UTF-8 is replaced.
-fn quotable(arg: &[u8], room: usize) -> Cow<'_, str> {
+/// The text of `arg` as Redis quotes it: to its first zero byte, at most `room` bytes.
+fn quotable(arg: &[u8], room: usize) -> &[u8] {
     let end = memchr::memchr(0, arg).unwrap_or(arg.len()).min(room);
-    String::from_utf8_lossy(&arg[..end])
+    &arg[..end]
 }
 
 impl fmt::Display for ErrorReply {
@@ -205,6 +243,24 @@ mod tests {
                 &x[..128]
             )
         );
+    }
+
+    #[test]
+    fn bytes_are_repeated_as_they_are() {
+        let rendered = |error: ErrorReply| {
+            let mut line = BytesMut::new();
+            error.render(&mut line);
+            line
+        };
+        let request = RequestBuffer::from_slices([&b"F\xff"[..], b"\xfe\x01"]);
+        assert_eq!(
+            rendered(ErrorReply::unknown_command(request.args())),
+            b"ERR unknown command 'F\xff', with args beginning with: '\xfe\x01' "[..]
+        );
+        let quoting = ErrorReply::quoting("ERR no '", b"\xff\n", "'");
+        assert_eq!(rendered(quoting.clone()), b"ERR no '\xff '"[..]);
+        assert_eq!(quoting.code(), "ERR");
+        assert_eq!(ErrorReply::text("NOPROTO no").code(), "NOPROTO");
     }
 
     #[test]

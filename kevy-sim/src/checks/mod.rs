@@ -5,6 +5,7 @@ pub mod expiry;
 pub mod linearizable;
 pub mod moves;
 pub mod order;
+pub mod queues;
 pub mod register;
 pub mod scan;
 pub mod transfers;

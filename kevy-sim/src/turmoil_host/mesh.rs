@@ -23,6 +23,8 @@ pub enum Sabotage {
     LostReplies,
     /// The mesh itself grants the locks of commands that run in parts; the shards never hear of them.
     ForgedGrants,
+    /// Entries that go back to their owners are lost.
+    LostEntries,
 }
 
 impl Sabotage {
@@ -33,6 +35,7 @@ impl Sabotage {
             "lost-releases" => Some(Self::LostReleases),
             "lost-replies" => Some(Self::LostReplies),
             "forged-grants" => Some(Self::ForgedGrants),
+            "lost-entries" => Some(Self::LostEntries),
             _ => None,
         }
     }
@@ -98,7 +101,12 @@ impl Queues {
             marks.meet(Mark::QueueFull);
             return Err(message);
         }
-        let (from, to, message) = self.forge(from, to, message);
+        let (from, to, mut message) = self.forge(from, to, message);
+        if let (Some(Sabotage::LostEntries), Message::Restore(restored)) =
+            (self.sabotage, &mut message)
+        {
+            restored.entries.clear();
+        }
         let pair = self.pair(from, to);
         let (from, to) = (from.0, to.0);
         let kind = kind(&message);
@@ -132,7 +140,12 @@ impl Queues {
         let queue = &mut inner.queues[self.pair(from, to)];
         let queued = match self.sabotage {
             Some(Sabotage::Unordered) => queue.pop_back(),
-            Some(Sabotage::LostReleases | Sabotage::LostReplies | Sabotage::ForgedGrants)
+            Some(
+                Sabotage::LostReleases
+                | Sabotage::LostReplies
+                | Sabotage::ForgedGrants
+                | Sabotage::LostEntries,
+            )
             | None => queue.pop_front(),
         }?;
         let event = Event::Delivered {
@@ -184,7 +197,9 @@ impl Queues {
                 Message::Run(_) | Message::Restore(..) | Message::Release(_)
             ),
             Some(Sabotage::LostReplies) => matches!(message, Message::Replies(_)),
-            Some(Sabotage::Unordered | Sabotage::ForgedGrants) | None => false,
+            Some(Sabotage::Unordered | Sabotage::ForgedGrants | Sabotage::LostEntries) | None => {
+                false
+            }
         }
     }
 }
@@ -224,9 +239,19 @@ impl Inner {
             | Message::RunHeld(_)
             | Message::Lend(..)
             | Message::Lent(..)
+            | Message::Offer(_)
+            | Message::Served(_)
+            | Message::StopWaiting(_)
             | Message::Unwatch(_)
+            | Message::Notify(_)
+            | Message::Invalidate(_)
+            | Message::Listen(..)
+            | Message::StopListening(_)
+            | Message::Monitor(_)
+            | Message::MonitorLeft
             | Message::Ask(..)
             | Message::Told(..)
+            | Message::Slow(_)
             | Message::ShutDown
             | Message::Goodbye => {}
         }
@@ -248,11 +273,21 @@ pub fn kind(message: &Message) -> &'static str {
         Message::RunHeld(_) => "run-held",
         Message::Lend(..) => "lend",
         Message::Lent(..) => "lent",
+        Message::Offer(_) => "offer",
+        Message::Served(_) => "served",
+        Message::StopWaiting(_) => "stop-waiting",
         Message::Unwatch(_) => "unwatch",
+        Message::Notify(_) => "notify",
+        Message::Invalidate(_) => "invalidate",
+        Message::Listen(..) => "listen",
+        Message::StopListening(_) => "stop-listening",
+        Message::Monitor(_) => "monitor",
+        Message::MonitorLeft => "monitor-left",
         Message::Restore(..) => "restore",
         Message::Release(_) => "release",
         Message::Ask(..) => "ask",
         Message::Told(..) => "told",
+        Message::Slow(_) => "slow",
         Message::ShutDown => "shut-down",
         Message::Goodbye => "goodbye",
     }

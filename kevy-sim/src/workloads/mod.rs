@@ -3,10 +3,13 @@
 mod atomicity;
 mod expiry;
 mod mixed;
+mod queues;
 mod scan;
 mod strings;
 
-use crate::checks::{Violation, expiry as expiry_check, moves, order, register, transfers};
+use crate::checks::{
+    Violation, expiry as expiry_check, moves, order, queues as queues_check, register, transfers,
+};
 use crate::client::{Client, Failure, Player};
 use crate::history::Operation;
 use crate::turmoil_host::NodeClock;
@@ -28,13 +31,15 @@ pub enum Workload {
     Expiry,
     /// Scans while keys come and go.
     Scan,
+    /// Lists as queues, with consumers that wait and vanish.
+    Queues,
     /// Everything at once, by clients that vanish: nothing leaks.
     Vanish,
 }
 
 impl Workload {
     /// All workloads.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Strings,
         Self::Pairs,
         Self::Transfers,
@@ -42,6 +47,7 @@ impl Workload {
         Self::Registers,
         Self::Expiry,
         Self::Scan,
+        Self::Queues,
         Self::Vanish,
     ];
 
@@ -55,6 +61,7 @@ impl Workload {
             Self::Registers => "registers",
             Self::Expiry => "expiry",
             Self::Scan => "scan",
+            Self::Queues => "queues",
             Self::Vanish => "vanish",
         }
     }
@@ -75,8 +82,24 @@ impl Workload {
             Self::Transfers => atomicity::prepare_transfers(client).await,
             Self::Moves => atomicity::prepare_moves(client).await,
             Self::Scan => scan::prepare(client).await,
-            Self::Strings | Self::Pairs | Self::Registers | Self::Expiry | Self::Vanish => Ok(()),
+            Self::Strings
+            | Self::Pairs
+            | Self::Registers
+            | Self::Expiry
+            | Self::Queues
+            | Self::Vanish => Ok(()),
         }
+    }
+
+    /// Asks, when all clients have gone, for what the checks need to know.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    pub async fn conclude(self, client: &mut Client) -> Result<(), Failure> {
+        if self == Self::Queues {
+            queues::conclude(client).await?;
+        }
+        Ok(())
     }
 
     /// Is one client.
@@ -92,6 +115,7 @@ impl Workload {
             Self::Registers => mixed::play_registers(player).await,
             Self::Expiry => expiry::play(player).await,
             Self::Scan => scan::play(player).await,
+            Self::Queues => queues::play(player).await,
             Self::Vanish => mixed::play_vanish(player).await,
         }
     }
@@ -108,6 +132,7 @@ impl Workload {
             Self::Moves => moves::check(operations, &atomicity::TOKENS, atomicity::MOVES_KEYS),
             Self::Expiry => expiry_check::check(operations, clock),
             Self::Scan => crate::checks::scan::check(operations, &scan::stable_keys()),
+            Self::Queues => queues_check::check(operations),
             Self::Vanish => Ok(()),
         }
     }

@@ -2,6 +2,7 @@
 
 use kevy_node::host::Clock;
 use kevy_proto::time::{Instant, Now, UnixMillis};
+use std::sync::LazyLock;
 use std::time::SystemTime;
 
 /// Reads std's clocks. All shards of a process share one start, so that instants of different shards compare.
@@ -16,6 +17,12 @@ impl HostClock {
         Self {
             start: std::time::Instant::now(),
         }
+    }
+
+    /// The monotonic clock, counted from the first reading of this kind: only differences mean something.
+    pub(crate) fn read_now() -> Instant {
+        static FIRST: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+        Instant::from_nanos(FIRST.elapsed().as_nanos() as u64)
     }
 
     /// The monotonic clock alone.

@@ -2,12 +2,14 @@
 //!
 //! Everything that can fail does so here, before a shard runs, with one message that says what to do.
 
+pub(crate) mod config_file;
 pub(crate) mod cores;
 pub(crate) mod data_directory;
 pub(crate) mod logging;
 pub(crate) mod ports;
 pub(crate) mod service_manager;
 pub(crate) mod signals;
+pub(crate) mod usage;
 
 use crate::glommio_host::probe::Unfit;
 use std::io;

@@ -2,9 +2,9 @@
 
 use fastrand::Rng;
 
-use super::args;
 use super::generator::Row;
 use super::values::{absolute, index, integer, key, keys, relative, value, word};
+use super::{args, words};
 use crate::connection::Args;
 
 /// How often each command comes, and what makes it. `ROUNDTRIP` is DUMP and RESTORE in one step.
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Row] = &[
             key(rng)
         ]
     }),
-    (5, round_trip),
+    (12, round_trip),
     // No payload: Redis takes eleven zero bytes for one without a checksum.
     (1, |rng| {
         args![
@@ -103,7 +103,8 @@ fn copy(rng: &mut Rng) -> Args {
 }
 
 fn round_trip(rng: &mut Rng) -> Args {
-    let mut args = args!["ROUNDTRIP", key(rng), key(rng), "0"];
+    let [from, to] = [0; 2].map(|_| words::key(rng, "generic"));
+    let mut args = args!["ROUNDTRIP", from, to, "0"];
     match rng.u8(..6) {
         0 | 1 => args[3] = relative(rng, 1000),
         2 => {
@@ -120,7 +121,7 @@ fn round_trip(rng: &mut Rng) -> Args {
     args
 }
 
-fn pattern(rng: &mut Rng) -> Vec<u8> {
+pub(super) fn pattern(rng: &mut Rng) -> Vec<u8> {
     let patterns = [
         "*", "a*", "?", "[a-c]", "[^a]", "[^a-c]*", "key:*", "{tag}?", "\\a", "*1", "", "**a**",
         "[a", "[c-a]",
@@ -157,7 +158,7 @@ fn sort(rng: &mut Rng, name: &str) -> Args {
     for _ in 0..rng.u8(..3) {
         args.extend(match rng.u8(..6) {
             0 => args!["BY", "nosort"],
-            1 => args!["GET", word(rng, &["#", "a*"])],
+            1 => args!["GET", "#"],
             2 => args!["LIMIT", index(rng), index(rng)],
             3 => args![word(rng, &["ASC", "DESC"])],
             4 => args!["ALPHA"],
@@ -165,4 +166,12 @@ fn sort(rng: &mut Rng, name: &str) -> Args {
         });
     }
     args
+}
+
+/// What SORT takes as a pattern.
+pub(super) fn sort_pattern(rng: &mut Rng) -> Vec<u8> {
+    let patterns = [
+        "nosort", "#", "*", "key:*", "h1->*", "*->a", "h*->a", "nosuch_*", "{tag}*", "->*",
+    ];
+    word(rng, &patterns)
 }

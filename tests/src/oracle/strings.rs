@@ -166,7 +166,8 @@ fn bitfield(rng: &mut Rng, name: &str) -> Args {
     args
 }
 
-fn field_type(rng: &mut Rng) -> Vec<u8> {
+/// A type of BITFIELD.
+pub(super) fn field_type(rng: &mut Rng) -> Vec<u8> {
     match rng.u8(..12) {
         0 => word(rng, &["u64", "i65", "i0", "u0", "x8", "8", "", "i-1"]),
         1 => word(rng, &["i64", "u63", "u1", "i1"]),

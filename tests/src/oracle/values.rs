@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 /// Few keys, so that commands meet each other's leftovers. They fall into different slots, two share a
 /// hash tag, one is empty, one is binary.
-pub(super) const KEYS: [&[u8]; 10] = [
+const KEYS: [&[u8]; 10] = [
     b"a",
     b"b",
     b"c",
@@ -60,7 +60,7 @@ const VALUES: [&str; 36] = [
 
 /// Words that spoil an argument: none of them makes a command wait, allocate much, or set a TTL short
 /// enough to run out during the test.
-pub(super) const SPOILERS: [&str; 22] = [
+const SPOILERS: [&str; 22] = [
     "",
     "-1",
     "-2",

@@ -93,7 +93,8 @@ const LAYERS: &[Layer] = &[
         package: "kevy-client",
         directory: "crates/kevy-client",
         may_import: &["kevy-proto"],
-        runtime: &[],
+        // Only for its feature `tokio`.
+        runtime: &["tokio"],
         pure: false,
         no_std: false,
     },
@@ -170,6 +171,18 @@ const IMPURE: &[&str] = &[
 /// The one file of a pure crate that may do I/O: a blocking client for other people's programs.
 const IMPURE_FILES: &[&str] = &["crates/kevy-replicate/src/client.rs"];
 
+/// What decides in a crate that otherwise does I/O: it must be given bytes and time, too.
+const PURE_FILES: &[&str] = &[
+    "crates/kevy-client/src/call.rs",
+    "crates/kevy-client/src/cluster/backoff.rs",
+    "crates/kevy-client/src/cluster/redirect.rs",
+    "crates/kevy-client/src/cluster/router.rs",
+    "crates/kevy-client/src/cluster/topology.rs",
+    "crates/kevy-client/src/from_reply.rs",
+    "crates/kevy-client/src/protocol.rs",
+    "crates/kevy-client/src/subscription.rs",
+];
+
 fn layer_of(path: &str) -> Option<&'static Layer> {
     LAYERS.iter().find(|layer| {
         let inside = path.strip_prefix(layer.directory);
@@ -237,7 +250,8 @@ fn may_know(layer: &Layer, package: &str) -> bool {
 
 /// Sockets, files, clocks, threads and chance in a crate that must be given them.
 pub fn impurities(file: &SourceFile) -> Vec<String> {
-    let pure = layer_of(&file.path).is_some_and(|layer| layer.pure);
+    let pure = PURE_FILES.contains(&file.path.as_str())
+        || layer_of(&file.path).is_some_and(|layer| layer.pure);
     if !pure || IMPURE_FILES.contains(&file.path.as_str()) || is_test_source(&file.path) {
         return Vec::new();
     }

@@ -1,11 +1,16 @@
 //! The server as its users meet it: starting and stopping, connections, the protocol, cluster answers.
 #![forbid(unsafe_code)]
 
+mod administration;
+mod blocking;
 mod cluster;
 mod connections;
 mod dump;
+mod monitor;
+mod notifications;
 mod protocol;
 mod starting;
+mod tracking;
 
 use kevy_tests::connection::Connection;
 

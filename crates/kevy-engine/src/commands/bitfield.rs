@@ -5,7 +5,7 @@ mod field;
 use super::bitmap::bit_offset;
 use super::string::is_raw;
 use crate::keyspace::StringMut;
-use crate::{Command, Context, number};
+use crate::{Command, Context, EventClasses, number};
 use alloc::vec::Vec;
 use field::{Field, Overflow};
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
@@ -61,13 +61,14 @@ enum Action {
 
 fn bitfield(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let key = args.at(1);
-    let steps = parse(args.skip(2))?;
+    let steps = parse(args.skip(2), ctx.keyspace.longest_string_bytes())?;
     let Some(end) = written_end(&steps) else {
         return read_all(ctx, key, &steps);
     };
     let access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     let length = access.string()?.map_or(0, <[u8]>::len);
-    let mut changed = length < end || !is_raw(&access);
+    let becomes_raw = !is_raw(&access);
+    let mut changed = length < end;
     let mut string = access.string_mut(end.saturating_sub(length))?;
     // Even if every write fails by overflow, as in Redis.
     string.extend_to(end);
@@ -77,6 +78,9 @@ fn bitfield(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     }
     drop(string);
     if changed {
+        ctx.keyspace.note_event(EventClasses::STRING, "setbit", key);
+    }
+    if changed || becomes_raw {
         let effect: Vec<&[u8]> = args.iter().collect();
         ctx.effects.emit(&effect);
     }
@@ -84,7 +88,7 @@ fn bitfield(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
 }
 
 fn bitfield_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
-    let steps = parse(args.skip(2))?;
+    let steps = parse(args.skip(2), ctx.keyspace.longest_string_bytes())?;
     if written_end(&steps).is_some() {
         return Err(ErrorReply::text(
             "ERR BITFIELD_RO only supports the GET subcommand",
@@ -138,7 +142,7 @@ fn apply(step: Step, string: &mut StringMut<'_>, reply: &mut Encoder<'_>) -> boo
     new != old
 }
 
-fn parse(args: Args<'_>) -> Result<Vec<Step>, ErrorReply> {
+fn parse(args: Args<'_>, longest_bytes: usize) -> Result<Vec<Step>, ErrorReply> {
     let mut steps = Vec::new();
     let mut overflow = Overflow::Wrap;
     let mut at = 0;
@@ -149,14 +153,14 @@ fn parse(args: Args<'_>) -> Result<Vec<Step>, ErrorReply> {
             overflow = parse_overflow(args.at(at + 1))?;
             at += 2;
         } else if is(b"GET") && has(2) {
-            let field = parse_field(args.skip(at + 1))?;
+            let field = parse_field(args.skip(at + 1), longest_bytes)?;
             steps.push(Step {
                 field,
                 action: Action::Get,
             });
             at += 3;
         } else if (is(b"SET") || is(b"INCRBY")) && has(3) {
-            let field = parse_field(args.skip(at + 1))?;
+            let field = parse_field(args.skip(at + 1), longest_bytes)?;
             let value = number::integer(args.at(at + 3))?;
             let action = if is(b"SET") {
                 Action::Set(value, overflow)
@@ -186,7 +190,7 @@ fn parse_overflow(text: &[u8]) -> Result<Overflow, ErrorReply> {
 }
 
 /// The field that a type and an offset describe.
-fn parse_field(args: Args<'_>) -> Result<Field, ErrorReply> {
+fn parse_field(args: Args<'_>, longest_bytes: usize) -> Result<Field, ErrorReply> {
     let (signed, bits) = match args.at(0) {
         [b'i', bits @ ..] => (true, bits),
         [b'u', bits @ ..] => (false, bits),
@@ -196,7 +200,7 @@ fn parse_field(args: Args<'_>) -> Result<Field, ErrorReply> {
     let bits = number::parse_i64(bits)
         .filter(|bits| (1..=widest).contains(bits))
         .ok_or(BAD_TYPE)? as u32;
-    let offset = bit_offset(args.at(1), Some(bits))?;
+    let offset = bit_offset(args.at(1), Some(bits), longest_bytes)?;
     Ok(Field {
         signed,
         bits,

@@ -4,15 +4,13 @@ mod bits;
 
 use super::string::{clamped_range, is_backwards, is_raw};
 use crate::keyspace::{Encoding, Expiry};
-use crate::{Command, Context, number};
+use crate::{Command, Context, EventClasses, number};
 use alloc::vec::Vec;
 use bits::Operation;
 use core::ops::Range;
 use kevy_proto::command::{Flags, Keys, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 
-/// No bit of a string lies at or beyond this offset.
-const MAX_BITS: i64 = super::LONGEST_STRING_BYTES as i64 * 8;
 const BAD_OFFSET: ErrorReply = ErrorReply::text("ERR bit offset is not an integer or out of range");
 
 /// The commands of this file.
@@ -88,8 +86,13 @@ pub(super) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// The offset of a bit that `text` says; the unit is `unit_bits` bits after a `#`.
-pub(super) fn bit_offset(text: &[u8], unit_bits: Option<u32>) -> Result<usize, ErrorReply> {
+/// The offset of a bit that `text` says; the unit is `unit_bits` bits after a `#`. It
+/// must lie within a string of `longest_bytes`.
+pub(super) fn bit_offset(
+    text: &[u8],
+    unit_bits: Option<u32>,
+    longest_bytes: usize,
+) -> Result<usize, ErrorReply> {
     let offset = match (text, unit_bits) {
         // Redis multiplies without a check for overflow, so that some huge offsets come out small.
         ([b'#', number @ ..], Some(bits)) => {
@@ -98,7 +101,7 @@ pub(super) fn bit_offset(text: &[u8], unit_bits: Option<u32>) -> Result<usize, E
         (number, Some(_) | None) => number::parse_i64(number),
     };
     offset
-        .filter(|offset| (0..MAX_BITS).contains(offset))
+        .filter(|offset| usize::try_from(offset >> 3).is_ok_and(|byte| byte < longest_bytes))
         .map(|offset| offset as usize)
         .ok_or(BAD_OFFSET)
 }
@@ -111,7 +114,7 @@ fn bit_at(bytes: &[u8], offset: usize) -> bool {
 
 fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let key = args.at(1);
-    let offset = bit_offset(args.at(2), None)?;
+    let offset = bit_offset(args.at(2), None, ctx.keyspace.longest_string_bytes())?;
     let bit = match args.at(3) {
         b"0" => false,
         b"1" => true,
@@ -136,11 +139,15 @@ fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     *byte = if bit { *byte | mask } else { *byte & !mask };
     drop(string);
     ctx.effects.emit(&[b"SETBIT", key, args.at(2), args.at(3)]);
+    // What only changes how the string is held is none.
+    if old != bit || end > length {
+        ctx.keyspace.note_event(EventClasses::STRING, "setbit", key);
+    }
     Ok(())
 }
 
 fn getbit(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
-    let offset = bit_offset(args.at(2), None)?;
+    let offset = bit_offset(args.at(2), None, ctx.keyspace.longest_string_bytes())?;
     let value = ctx.keyspace.string(args.at(1), ctx.now, ctx.effects)?;
     let bit = bit_at(value.unwrap_or_default(), offset);
     ctx.reply.integer(i64::from(bit));
@@ -266,10 +273,12 @@ fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8]) {
     if value.is_empty() {
         if access.remove() {
             ctx.effects.emit(&[b"DEL", key]);
+            access.note_event(EventClasses::GENERIC, "del");
         }
         return;
     }
     access.set_encoded(value, Encoding::Raw, Expiry::Never);
+    access.note_event(EventClasses::STRING, "set");
     if Encoding::of_string(value) == Encoding::Raw {
         ctx.effects.emit(&[b"SET", key, value]);
     } else {

@@ -5,7 +5,7 @@ use crate::keyspace::{Expiry, ExpiryMode};
 use crate::number::integer;
 use crate::rdb::{Decoded, Encoded, Kind, Reader, decode, payload};
 use crate::value::EncodingLimits;
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 use kevy_proto::time::UnixMillis;
@@ -81,6 +81,10 @@ fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         let mut access = cx.keyspace.lookup_for_write(key, cx.now, cx.effects);
         let text = match value {
             Decoded::String(text) => {
+                if exists {
+                    // To Redis it is another key.
+                    access.note_event(EventClasses::NEW, "new");
+                }
                 access.set_string(&text, deadline.map_or(Expiry::Never, Expiry::At));
                 Some(text)
             }
@@ -90,6 +94,7 @@ fn restore(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
             }
         };
         access.set_access(options.idle_seconds, options.frequency);
+        access.note_event(EventClasses::GENERIC, "restore");
         emit_effects(cx, args, text.as_deref(), deadline);
     }
     cx.reply.ok();
@@ -107,6 +112,7 @@ fn decode_payload<'a>(bytes: &'a [u8], limits: &EncodingLimits) -> Result<Decode
 fn remove(cx: &mut Context<'_>, key: &[u8]) {
     if cx.keyspace.remove(key, cx.now, cx.effects) {
         cx.effects.emit(&[b"DEL", key]);
+        cx.keyspace.note_event(EventClasses::GENERIC, "del", key);
     }
 }
 

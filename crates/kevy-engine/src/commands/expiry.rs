@@ -4,8 +4,7 @@
 
 use crate::keyspace::{ExpiryMode, KeyAccess};
 use crate::number::integer;
-use crate::{Command, Context};
-use alloc::borrow::{Cow, ToOwned};
+use crate::{Command, Context, EventClasses};
 use alloc::string::String;
 use core::cmp::Ordering;
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
@@ -165,9 +164,11 @@ fn expire(cx: &mut Context<'_>, args: Args<'_>, given: Given) -> Result<(), Erro
     let changes = condition.allows(&access, deadline);
     if changes && passed {
         access.remove();
+        access.note_event(EventClasses::GENERIC, "del");
         cx.effects.emit(&[b"DEL", key]);
     } else if changes {
         access.set_expiry(Some(deadline));
+        access.note_event(EventClasses::GENERIC, "expire");
         let mut digits = itoa::Buffer::new();
         let at = digits.format(deadline.0).as_bytes();
         cx.effects.emit(&[b"PEXPIREAT", key, at]);
@@ -249,9 +250,7 @@ pub(super) fn is(option: &[u8], name: &str) -> bool {
 }
 
 fn unsupported(option: &[u8]) -> ErrorReply {
-    let mut text = "ERR Unsupported option ".to_owned();
-    text.push_str(&String::from_utf8_lossy(option));
-    ErrorReply::Other(Cow::Owned(text))
+    ErrorReply::quoting("ERR Unsupported option ", option, "")
 }
 
 fn persist(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
@@ -260,6 +259,7 @@ fn persist(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let changes = access.expiry().is_some();
     if changes {
         access.set_expiry(None);
+        access.note_event(EventClasses::GENERIC, "persist");
         cx.effects.emit(&[b"PERSIST", key]);
     }
     cx.reply.integer(i64::from(changes));

@@ -3,7 +3,7 @@
 use super::is_option;
 use crate::keyspace::Detached;
 use crate::number::database;
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use kevy_proto::command::{ALL_KEYS, Flags, Join, ONE_KEY, Placement, Row, TWO_KEYS};
 use kevy_proto::resp::{Args, ErrorReply};
 
@@ -135,6 +135,7 @@ fn del(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     for key in args.skip(1).iter() {
         if cx.keyspace.remove(key, cx.now, cx.effects) {
             cx.effects.emit(&[b"DEL", key]);
+            cx.keyspace.note_event(EventClasses::GENERIC, "del", key);
             removed += 1;
         }
     }
@@ -207,6 +208,10 @@ fn move_key(cx: &mut Context<'_>, from: &[u8], to: &[u8]) {
     };
     cx.effects.emit(&[b"DEL", from]);
     place(cx, moved.with_key(to));
+    cx.keyspace
+        .note_event(EventClasses::GENERIC, "rename_from", from);
+    cx.keyspace
+        .note_event(EventClasses::GENERIC, "rename_to", to);
 }
 
 /// Puts an entry in the place of what its key held, expired or not.
@@ -214,6 +219,8 @@ fn place(cx: &mut Context<'_>, entry: Detached) {
     // An expired entry in the way goes first, with its effect and count.
     cx.keyspace.remove(entry.key(), cx.now, cx.effects);
     entry.emit_effects(cx.effects);
+    cx.keyspace
+        .note_event(EventClasses::NEW, "new", entry.key());
     cx.keyspace.put(entry);
 }
 
@@ -252,6 +259,7 @@ fn copy_key(cx: &mut Context<'_>, from: &[u8], to: &[u8], replace: bool) -> bool
     // To the eviction the copy is a new key.
     let mut copy = cx.keyspace.lookup_for_write(to, cx.now, cx.effects);
     copy.set_access(0, None);
+    copy.note_event(EventClasses::GENERIC, "copy_to");
     true
 }
 

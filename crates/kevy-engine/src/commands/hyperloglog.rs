@@ -3,8 +3,7 @@
 use super::expiry::is;
 use crate::hyperloglog::{self, Corrupted, Encoding, Observation, REGISTERS};
 use crate::keyspace::{self, Expiry, ExpiryMode, KeyAccess};
-use crate::{Command, Context};
-use alloc::borrow::Cow;
+use crate::{Command, Context, EventClasses};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,7 +29,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Row {
         name: "pfcount",
         arity: -2,
-        flags: Flags::READONLY,
+        flags: Flags::READONLY.with(Flags::MAY_REPLICATE),
         keys: ALL_KEYS,
         placement: Placement::Together,
         group: "hyperloglog",
@@ -112,6 +111,7 @@ fn pfadd(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
             .chain(args.skip(2).iter())
             .collect();
         cx.effects.emit(&request);
+        cx.keyspace.note_event(EventClasses::STRING, "pfadd", key);
     }
     cx.reply.integer(i64::from(changed));
     Ok(())
@@ -231,6 +231,7 @@ fn pfmerge(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     }
     hyperloglog::forget_count(&mut bytes);
     store(&mut access, &bytes);
+    access.note_event(EventClasses::STRING, "pfadd");
     emit_value(cx, key);
     cx.reply.ok();
     Ok(())
@@ -297,10 +298,8 @@ fn pfdebug(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         }
         cx.reply.integer(i64::from(encoding == Encoding::Sparse));
     } else {
-        let mut text = String::from("ERR Unknown PFDEBUG subcommand '");
-        text.push_str(&String::from_utf8_lossy(subcommand));
-        text.push('\'');
-        return Err(ErrorReply::Other(Cow::Owned(text)));
+        let before = "ERR Unknown PFDEBUG subcommand '";
+        return Err(ErrorReply::quoting(before, subcommand, "'"));
     }
     Ok(())
 }

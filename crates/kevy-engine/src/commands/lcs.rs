@@ -7,10 +7,6 @@ use kevy_proto::command::{Flags, Placement, Row, TWO_KEYS};
 use kevy_proto::resp::{Args, ErrorReply};
 use subsequence::Run;
 
-/// The largest table that Redis would build for the two strings, in bytes (its `proto-max-bulk-len`). It bounds the time
-/// a call takes; our own table is smaller.
-const MAX_TABLE_BYTES: u128 = super::LONGEST_STRING_BYTES as u128;
-
 /// The commands of this file.
 pub(super) const COMMANDS: &[Command] = &[Row {
     name: "lcs",
@@ -43,9 +39,10 @@ fn lcs(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         let value = value.map_err(|_| NOT_STRINGS)?;
         Ok(value.unwrap_or_default().to_vec())
     };
-    let (first, second) = (string(1)?, string(2)?);
+    let (first, second) = (string(1), string(2));
+    let (first, second) = (first?, second?);
     let options = parse(args)?;
-    check_size(&first, &second)?;
+    check_size(&first, &second, ctx.keyspace.longest_string_bytes())?;
     if options.length_only {
         ctx.reply.length(subsequence::length(&first, &second));
         return Ok(());
@@ -84,9 +81,11 @@ fn parse(args: Args<'_>) -> Result<Options, ErrorReply> {
     Ok(options)
 }
 
-fn check_size(first: &[u8], second: &[u8]) -> Result<(), ErrorReply> {
+/// Refuses strings for which Redis would build a table of more than `max_table_bytes` (its `proto-max-bulk-len`). That
+/// bounds the time a call takes; our own table is smaller.
+fn check_size(first: &[u8], second: &[u8], max_table_bytes: usize) -> Result<(), ErrorReply> {
     let cells = (first.len() as u128 + 1) * (second.len() as u128 + 1);
-    if cells * size_of::<u32>() as u128 > MAX_TABLE_BYTES {
+    if cells * size_of::<u32>() as u128 > max_table_bytes as u128 {
         return Err(ErrorReply::text(
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ));

@@ -1,15 +1,11 @@
 //! Lists: read, changed in place, pushed to, popped and moved from.
-//!
-//! Public is what a host calls to serve clients that wait for elements (`BLPOP`, `BLMOVE` and the like).
 
+pub(super) mod blocking;
 pub(super) mod change;
 pub(super) mod pop;
 pub(super) mod push;
 pub(super) mod read;
 pub(super) mod shift;
-
-pub use pop::{BatchPop, pop_elements, put_back, reply_batch, reply_pair};
-pub use shift::move_element;
 
 use super::is_option;
 use crate::value::End;

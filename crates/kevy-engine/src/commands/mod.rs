@@ -14,18 +14,20 @@ mod generic;
 mod geo;
 mod hash;
 mod hyperloglog;
+mod inspect;
 mod keys;
 mod lcs;
-pub mod list;
+mod list;
 mod object;
 mod set;
 mod sort;
-pub mod sorted_set;
+mod sorted_set;
 mod stream;
 mod string;
 
-pub use stream::{StreamWait, stream_blocks, stream_wait};
-pub use string::LONGEST_STRING_BYTES;
+pub use sort::{sort_follows_patterns, sort_reach};
+pub use stream::request_for_stream;
+pub(crate) use stream::{group_has_news, stream_blocks};
 
 use crate::Command;
 use kevy_proto::resp::Args;
@@ -44,6 +46,7 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         expiry::COMMANDS,
         keys::COMMANDS,
         object::COMMANDS,
+        inspect::COMMANDS,
         dump::COMMANDS,
         sort::COMMANDS,
         list::read::COMMANDS,
@@ -51,6 +54,7 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         list::change::COMMANDS,
         list::pop::COMMANDS,
         list::shift::COMMANDS,
+        list::blocking::COMMANDS,
         set::members::COMMANDS,
         set::random::COMMANDS,
         set::algebra::COMMANDS,
@@ -59,6 +63,7 @@ pub fn families() -> impl Iterator<Item = &'static [Command]> {
         sorted_set::range::COMMANDS,
         sorted_set::remove::COMMANDS,
         sorted_set::pop::COMMANDS,
+        sorted_set::blocking::COMMANDS,
         sorted_set::random::COMMANDS,
         sorted_set::scan::COMMANDS,
         sorted_set::combine::COMMANDS,

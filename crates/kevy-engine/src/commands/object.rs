@@ -84,7 +84,7 @@ const fn row(
 }
 
 fn encoding(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
-    let entry = cx.keyspace.peek(args.at(2), cx.now, cx.effects);
+    let entry = cx.keyspace.inspect(args.at(2), cx.now, cx.effects);
     let name = entry.map(|entry| entry.encoding().name().as_bytes());
     cx.reply.bulk_or_null(name);
     Ok(())
@@ -92,7 +92,7 @@ fn encoding(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
 
 fn freq(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let tracking = cx.keyspace.access_tracking();
-    let Some(entry) = cx.keyspace.peek(args.at(2), cx.now, cx.effects) else {
+    let Some(entry) = cx.keyspace.inspect(args.at(2), cx.now, cx.effects) else {
         cx.reply.null();
         return Ok(());
     };
@@ -109,7 +109,7 @@ fn freq(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
 
 fn idletime(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let tracking = cx.keyspace.access_tracking();
-    let Some(entry) = cx.keyspace.peek(args.at(2), cx.now, cx.effects) else {
+    let Some(entry) = cx.keyspace.inspect(args.at(2), cx.now, cx.effects) else {
         cx.reply.null();
         return Ok(());
     };
@@ -129,7 +129,7 @@ fn refcount(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let references = |_: &Entry| 1;
     match cx
         .keyspace
-        .peek(args.at(2), cx.now, cx.effects)
+        .inspect(args.at(2), cx.now, cx.effects)
         .map(references)
     {
         Some(count) => cx.reply.integer(count),

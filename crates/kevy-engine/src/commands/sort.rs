@@ -1,16 +1,20 @@
 //! `SORT` and `SORT_RO`: the elements of a list, a set or a sorted set in another order, or what other keys say about them.
 //!
 //! Elements are loaded ([`elements`]), ordered by themselves or by what a pattern leads to ([`order`], [`pattern`]), and
-//! replied or stored. Patterns lead to keys of this keyspace only.
+//! replied or stored. Patterns lead to keys of this keyspace; who spreads keys over several brings them together first
+//! ([`reach`]).
 
 mod elements;
 mod order;
 mod pattern;
+mod reach;
+
+pub use reach::{sort_follows_patterns, sort_reach};
 
 use super::is_option;
 use crate::number::integer;
 use crate::value::{Collection, End, List};
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use alloc::vec::Vec;
 use core::ops::Range;
 use kevy_proto::command::{Flags, Keys, ONE_KEY, Placement, Row};
@@ -97,13 +101,17 @@ fn store(cx: &mut Context<'_>, destination: &[u8], found: &[Option<Vec<u8>>]) {
             &cx.keyspace.encoding_limits(),
         );
     }
-    if cx.keyspace.remove(destination, cx.now, cx.effects) {
+    let before = cx.keyspace.remove(destination, cx.now, cx.effects);
+    if before {
         cx.effects.emit(&[b"DEL", destination]);
     }
     list.emit_rebuild(destination, cx.effects);
     cx.reply.length(list.len());
-    cx.keyspace
+    let now = cx
+        .keyspace
         .set_collection(destination, list, cx.now, cx.effects);
+    let event = (EventClasses::LIST, "sortstore");
+    cx.keyspace.note_stored(event, destination, (before, now));
 }
 
 /// In which order elements come.

@@ -2,29 +2,39 @@
 //! ([`combine`]).
 
 pub(super) mod add;
+pub(super) mod blocking;
 mod bounds;
 pub(super) mod combine;
 pub(super) mod get;
-pub mod pop;
+pub(super) mod pop;
 pub(super) mod random;
 pub(super) mod range;
 pub(super) mod remove;
 pub(super) mod scan;
 mod source;
 
-use crate::Context;
 use crate::value::SortedSet;
 use crate::value::sorted_set::emit_additions;
+use crate::{Context, EventClasses};
 use kevy_proto::resp::{Encoder, RespVersion};
 
-/// Makes `key` hold `set` and nothing else, tells the log, and gives the number of members; an empty set removes the key.
-pub(super) fn store(cx: &mut Context<'_>, key: &[u8], set: SortedSet) -> usize {
-    if cx.keyspace.remove(key, cx.now, cx.effects) {
+/// Makes `key` hold `set` and nothing else, tells the log, notes `event`, and gives the number of members; an empty set
+/// removes the key.
+pub(super) fn store(
+    cx: &mut Context<'_>,
+    key: &[u8],
+    set: SortedSet,
+    event: &'static str,
+) -> usize {
+    let before = cx.keyspace.remove(key, cx.now, cx.effects);
+    if before {
         cx.effects.emit(&[b"DEL", key]);
     }
     let count = set.len();
     emit_additions(key, set.elements(), cx.effects);
-    cx.keyspace.set_collection(key, set, cx.now, cx.effects);
+    let now = cx.keyspace.set_collection(key, set, cx.now, cx.effects);
+    let event = (EventClasses::SORTED_SET, event);
+    cx.keyspace.note_stored(event, key, (before, now));
     count
 }
 

@@ -12,13 +12,12 @@ pub(super) mod read;
 mod wait;
 pub(super) mod write;
 
-pub use wait::{StreamWait, stream_blocks, stream_wait};
+pub use wait::request_for_stream;
+pub(crate) use wait::{group_has_news, stream_blocks};
 
-use crate::Effects;
 use crate::value::stream::{Element, Entries, Entry, Group, Pending, StreamId};
-use alloc::borrow::Cow;
+use crate::{Context, Effects, EventClasses, Keyspace};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use kevy_proto::resp::{Encoder, ErrorReply};
 
@@ -98,8 +97,12 @@ impl GroupChange {
         self
     }
 
-    fn emit(&self, group: GroupName<'_>, consumer: &[u8], effects: &mut Effects) {
+    fn emit(&self, group: GroupName<'_>, consumer: &[u8], cx: &mut Context<'_>) {
         let GroupName { key, name } = group;
+        if self.consumer_created {
+            note_consumer_created(cx.keyspace, key);
+        }
+        let effects = &mut *cx.effects;
         if self.consumer_created {
             effects.emit(&[b"XGROUP", b"CREATECONSUMER", key, name, consumer]);
         }
@@ -162,40 +165,32 @@ fn emit_progress(
 
 /// There is no such group, or no stream that could have it; what `after` adds is the command's own.
 fn no_group(key: &[u8], group: &[u8], after: &str) -> ErrorReply {
-    other(format!(
-        "NOGROUP No such key '{}' or consumer group '{}'{after}",
-        shown(key),
-        shown(group)
-    ))
+    const MIDDLE: &[u8] = b"' or consumer group '";
+    let names = [shown(key), MIDDLE, shown(group)].concat();
+    ErrorReply::quoting("NOGROUP No such key '", &names, &["'", after].concat())
 }
 
 /// There is such a stream, but no such group.
 fn no_group_in_key(key: &[u8], group: &[u8]) -> ErrorReply {
-    other(format!(
-        "NOGROUP No such consumer group '{}' for key name '{}'",
-        shown(group),
-        shown(key)
-    ))
+    let names = [shown(group), b"' for key name '", shown(key)].concat();
+    ErrorReply::quoting("NOGROUP No such consumer group '", &names, "'")
 }
 
 /// The options do not fit the subcommand `given` of `container`.
 fn bad_subcommand(given: &[u8], container: &str) -> ErrorReply {
     const LONGEST_QUOTED_BYTES: usize = 128;
     let given = &given[..given.len().min(LONGEST_QUOTED_BYTES)];
-    other(format!(
-        "ERR unknown subcommand or wrong number of arguments for '{}'. Try {container} HELP.",
-        shown(given)
-    ))
-}
-
-fn other(text: String) -> ErrorReply {
-    ErrorReply::Other(Cow::Owned(text))
+    ErrorReply::quoting(
+        "ERR unknown subcommand or wrong number of arguments for '",
+        given,
+        &format!("'. Try {container} HELP."),
+    )
 }
 
 /// An argument as Redis shows it in errors: to its first zero byte.
-fn shown(argument: &[u8]) -> Cow<'_, str> {
+fn shown(argument: &[u8]) -> &[u8] {
     let end = memchr::memchr(0, argument).unwrap_or(argument.len());
-    String::from_utf8_lossy(&argument[..end])
+    &argument[..end]
 }
 
 /// The count of a `COUNT` option that means "all" if it is not positive.
@@ -205,4 +200,9 @@ fn limit(count: i64) -> usize {
     } else {
         count as usize
     }
+}
+
+/// A consumer of a group of the stream at `key` is new.
+fn note_consumer_created(keyspace: &mut Keyspace, key: &[u8]) {
+    keyspace.note_event(EventClasses::STREAM, "xgroup-createconsumer", key);
 }

@@ -12,14 +12,11 @@ use core::ops::Range;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::time::{Now, UnixMillis};
 
-/// The longest string that a command may make, in bytes: Redis's default `proto-max-bulk-len`.
-pub const LONGEST_STRING_BYTES: usize = 512 * 1024 * 1024;
-
-/// Whether a string of `length` bytes may get `more`.
-fn check_length(length: usize, more: usize) -> Result<(), ErrorReply> {
+/// Whether a string of `length` bytes may get `more`, where `longest` bytes are allowed.
+fn check_length(length: usize, more: usize, longest: usize) -> Result<(), ErrorReply> {
     let fits = length
         .checked_add(more)
-        .is_some_and(|total| total <= LONGEST_STRING_BYTES);
+        .is_some_and(|total| total <= longest);
     fits.then_some(()).ok_or(ErrorReply::StringTooLong)
 }
 
@@ -103,9 +100,12 @@ mod tests {
 
     #[test]
     fn the_longest_string_is_allowed_and_no_byte_more() {
-        assert_eq!(check_length(LONGEST_STRING_BYTES - 1, 1), Ok(()));
-        for (length, more) in [(LONGEST_STRING_BYTES, 1), (1, usize::MAX)] {
-            assert_eq!(check_length(length, more), Err(ErrorReply::StringTooLong));
+        assert_eq!(check_length(99, 1, 100), Ok(()));
+        for (length, more) in [(100, 1), (1, usize::MAX)] {
+            assert_eq!(
+                check_length(length, more, 100),
+                Err(ErrorReply::StringTooLong)
+            );
         }
     }
 }

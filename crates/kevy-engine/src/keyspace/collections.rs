@@ -2,8 +2,8 @@
 
 use super::entry::{Entry, Value};
 use super::{Keyspace, Place};
-use crate::Effects;
 use crate::value::{Collection, EncodingLimits};
+use crate::{Effects, EventClasses};
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::time::Now;
 
@@ -76,11 +76,16 @@ impl Keyspace {
         change: impl FnOnce(&mut T, &EncodingLimits) -> R,
     ) -> Result<R, ErrorReply> {
         let hash = self.table.hash(key);
-        let place = match self.live(hash, key, now, effects) {
-            Some(place) => place,
-            None => self.insert(hash, object(key, T::default().into_value())),
-        };
-        self.edit_at(hash, place, now, change)
+        if let Some(place) = self.live(hash, key, now, effects) {
+            return self.edit_at(hash, place, now, change);
+        }
+        let place = self.insert(hash, object(key, T::default().into_value()));
+        self.touch(place, now);
+        let (result, gone) = self.change_quietly(hash, place, change)?;
+        if gone.is_none() {
+            self.note_event(EventClasses::NEW, "new", key);
+        }
+        Ok(result)
     }
 
     /// Makes `key` hold `collection` and nothing else, without expiry; a vacant one removes the key. Says whether the key
@@ -122,6 +127,20 @@ impl Keyspace {
         place: Place,
         change: impl FnOnce(&mut T, &EncodingLimits) -> R,
     ) -> Result<R, ErrorReply> {
+        let (result, gone) = self.change_quietly(hash, place, change)?;
+        if let Some(entry) = gone {
+            self.events.note_emptied(entry.key());
+        }
+        Ok(result)
+    }
+
+    /// As [`Keyspace::change_at`], without the event of a key that goes; gives the entry that is gone.
+    fn change_quietly<T: Collection, R>(
+        &mut self,
+        hash: u64,
+        place: Place,
+        change: impl FnOnce(&mut T, &EncodingLimits) -> R,
+    ) -> Result<(R, Option<Entry>), ErrorReply> {
         let limits = self.encoding_limits;
         let Some(entry) = self.table.get_mut(place) else {
             return Err(ErrorReply::WrongType);
@@ -138,10 +157,12 @@ impl Keyspace {
         let after = entry.memory_bytes();
         self.used_bytes = (self.used_bytes + after).saturating_sub(before);
         self.part_deadline_changed(hash, part_before, part_after);
-        if vacant {
-            self.remove_at(hash, place);
-        }
-        Ok(result)
+        let gone = if vacant {
+            self.remove_at(hash, place)
+        } else {
+            None
+        };
+        Ok((result, gone))
     }
 }
 

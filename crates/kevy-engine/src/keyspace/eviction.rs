@@ -2,12 +2,14 @@
 //! (<https://redis.io/docs/latest/develop/reference/eviction/>).
 
 use super::{AccessTracking, Entry, Keyspace};
-use crate::Effects;
+use crate::{Effects, EventClasses};
 use alloc::vec::Vec;
 use kevy_proto::time::Now;
 
-/// How many keys are compared to find one that goes (Redis's default `maxmemory-samples`).
-const SAMPLES: usize = 5;
+/// How many keys are compared to find one that goes unless it is set otherwise (Redis's default `maxmemory-samples`).
+pub(super) const DEFAULT_SAMPLES: u32 = 5;
+/// Most keys that are compared, whatever is set: further ones hardly change the choice, and take their time.
+const MAX_SAMPLES: u32 = 1000;
 /// How many random keys are looked at for one that has an expiry, before the deadlines themselves are asked.
 const VOLATILE_TRIES: usize = 16;
 
@@ -86,12 +88,13 @@ impl Keyspace {
         self.remove_at(hash, place);
         self.stats.evicted += 1;
         effects.emit(&[b"DEL", &key]);
+        self.note_event(EventClasses::EVICTED, "evicted", &key);
         true
     }
 
     fn worst_of_samples(&mut self, policy: EvictionPolicy, now: Now) -> Option<Vec<u8>> {
         let mut worst: Option<(u32, Vec<u8>)> = None;
-        for _ in 0..SAMPLES {
+        for _ in 0..self.eviction_samples.min(MAX_SAMPLES) {
             let key = self.sample(policy)?;
             let hash = self.table.hash(&key);
             let Some(entry) = self

@@ -1,8 +1,8 @@
 //! Absolute deadlines, in their order: which keys go next, and when.
 
 use super::{Keyspace, is_due};
-use crate::Effects;
 use crate::segmented::Place;
+use crate::{Effects, EventClasses};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use kevy_proto::time::{Now, UnixMillis};
@@ -144,6 +144,7 @@ impl Keyspace {
         if let Some(entry) = self.remove_at(hash, place) {
             self.stats.expired += 1;
             effects.emit(&[b"DEL", entry.key()]);
+            self.note_event(EventClasses::EXPIRED, "expired", entry.key());
         }
     }
 
@@ -155,7 +156,7 @@ impl Keyspace {
     }
 
     /// Whether a reader may see `key`, removing it if its time has come; neither counts nor notes it.
-    pub(crate) fn is_alive(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> bool {
+    pub fn is_alive(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> bool {
         self.visible(key, now, effects).is_some()
     }
 

@@ -2,6 +2,7 @@
 
 use super::blob::Parts;
 use super::{Encoding, Entry, Expiry, Keyspace, StringMut, Value};
+use crate::EventClasses;
 use crate::segmented::Place;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::time::{Now, UnixMillis};
@@ -82,6 +83,7 @@ impl<'a> KeyAccess<'a> {
         let Some(entry) = self.place.and_then(|place| keyspace.table.get_mut(place)) else {
             parts.clock = keyspace.tracking.fresh(self.now);
             self.place = Some(keyspace.insert(self.hash, Entry::string_from(parts)));
+            keyspace.note_event(EventClasses::NEW, "new", self.key);
             return;
         };
         let before = (entry.deadline_ms(), entry.memory_bytes());
@@ -103,6 +105,7 @@ impl<'a> KeyAccess<'a> {
         let clock = keyspace.tracking.fresh(self.now);
         let entry = Entry::of_value(self.key, value, deadline.map(|at| at.0), clock);
         self.place = Some(keyspace.insert(self.hash, entry));
+        keyspace.note_event(EventClasses::NEW, "new", self.key);
     }
 
     /// Makes the key go at `deadline`, or stay; says whether there is such a key.
@@ -149,6 +152,20 @@ impl<'a> KeyAccess<'a> {
         let table = &mut self.keyspace.table;
         if let Some(entry) = self.place.and_then(|place| table.get_mut(place)) {
             entry.set_clock(clock);
+        }
+    }
+
+    /// Notes that something happened to the key, if events of its class are wanted.
+    #[inline]
+    pub fn note_event(&mut self, class: EventClasses, name: &'static str) {
+        self.keyspace.note_event(class, name, self.key);
+    }
+
+    /// Notes that the key was asked for, if it is not there.
+    #[inline]
+    pub(crate) fn note_miss(&mut self) {
+        if self.place.is_none() {
+            self.keyspace.note_miss(self.key);
         }
     }
 

@@ -34,13 +34,18 @@ pub use key_access::KeyAccess;
 pub use object::Object;
 pub use walk::{Cursor, Partition, ScanStep};
 
-use crate::Effects;
+use crate::events::Events;
 use crate::segmented::{Keyed, Place, SegmentedTable};
 use crate::value::EncodingLimits;
+use crate::{Effects, Event, EventClasses};
+use alloc::vec::Vec;
 use expiry::Deadlines;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::rng::Rng;
 use kevy_proto::time::{Now, UnixMillis};
+
+/// The longest string that a command may make unless it is set otherwise, in bytes: Redis's default `proto-max-bulk-len`.
+pub const LONGEST_STRING_BYTES: usize = 512 * 1024 * 1024;
 
 /// Counters of a keyspace since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +87,9 @@ pub struct Keyspace {
     /// The sum of the entries' [`Entry::memory_bytes`].
     used_bytes: usize,
     encoding_limits: EncodingLimits,
+    events: Events,
+    longest_string_bytes: usize,
+    eviction_samples: u32,
 }
 
 impl Keyspace {
@@ -109,6 +117,9 @@ impl Keyspace {
                 hash_seed: seed,
                 ..EncodingLimits::default()
             },
+            events: Events::default(),
+            longest_string_bytes: LONGEST_STRING_BYTES,
+            eviction_samples: eviction::DEFAULT_SAMPLES,
         }
     }
 
@@ -124,6 +135,13 @@ impl Keyspace {
     pub fn peek(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<&Entry> {
         let place = self.counted(key, now, effects)?;
         self.table.get(place)
+    }
+
+    /// Looks at a key for its administration (`OBJECT`): as [`Keyspace::peek`], but that a key is not there is no event.
+    pub fn inspect(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<&Entry> {
+        let place = self.visible(key, now, effects);
+        self.count(place.is_some());
+        self.table.get(place?)
     }
 
     /// Reads a string like [`Keyspace::lookup`].
@@ -267,6 +285,60 @@ impl Keyspace {
         self.touching = touching;
     }
 
+    /// Chooses which events are noted from now on.
+    pub fn want_events(&mut self, classes: EventClasses) {
+        self.events.want(classes);
+    }
+
+    /// Notes that something happened to `key`, if events of its class are wanted.
+    #[inline]
+    pub fn note_event(&mut self, class: EventClasses, name: &'static str, key: &[u8]) {
+        self.events.note(class, name, key);
+    }
+
+    /// Notes what a command did that stores its result in `key`: it is there now, or not, and was there before, or not.
+    pub(crate) fn note_stored(
+        &mut self,
+        (class, name): (EventClasses, &'static str),
+        key: &[u8],
+        (before, now): (bool, bool),
+    ) {
+        if now && !before {
+            self.note_event(EventClasses::NEW, "new", key);
+        }
+        if now {
+            self.note_event(class, name, key);
+        } else if before {
+            self.note_event(EventClasses::GENERIC, "del", key);
+        }
+    }
+
+    /// Whether there are events to take.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Takes the events noted, in order.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.events.take()
+    }
+
+    /// The longest string that a command may make, in bytes.
+    pub fn longest_string_bytes(&self) -> usize {
+        self.longest_string_bytes
+    }
+
+    /// Changes how long a string a command may make, in bytes (`proto-max-bulk-len`).
+    pub fn set_longest_string(&mut self, bytes: usize) {
+        self.longest_string_bytes = bytes;
+    }
+
+    /// Changes how many keys are compared to find the one to evict (`maxmemory-samples`).
+    pub fn set_eviction_samples(&mut self, samples: u32) {
+        self.eviction_samples = samples;
+    }
+
     /// The generator of random choices of the keyspace.
     pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
@@ -276,11 +348,26 @@ impl Keyspace {
     #[inline]
     fn counted(&mut self, key: &[u8], now: Now, effects: &mut Effects) -> Option<Place> {
         let place = self.visible(key, now, effects);
-        match place {
-            Some(_) => self.stats.hits += 1,
-            None => self.stats.misses += 1,
+        self.count(place.is_some());
+        if place.is_none() {
+            self.note_miss(key);
         }
         place
+    }
+
+    #[inline]
+    fn count(&mut self, is_there: bool) {
+        if is_there {
+            self.stats.hits += 1;
+        } else {
+            self.stats.misses += 1;
+        }
+    }
+
+    /// Notes that a key was asked for that is not there.
+    #[inline]
+    pub(crate) fn note_miss(&mut self, key: &[u8]) {
+        self.events.note(EventClasses::MISS, "keymiss", key);
     }
 
     /// Finds a key that a reader may see, removing it if its time has come and this keyspace removes.

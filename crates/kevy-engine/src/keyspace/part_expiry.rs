@@ -3,9 +3,9 @@
 //! Each value keeps its own; the keyspace keeps the earliest of each value, so that it knows which value to look into next.
 
 use super::{ExpiryMode, Keyspace};
-use crate::Effects;
 use crate::segmented::Place;
 use crate::value::Hash;
+use crate::{Effects, EventClasses};
 use alloc::vec::Vec;
 use kevy_proto::time::Now;
 
@@ -56,6 +56,7 @@ impl Keyspace {
         request.extend([b"HDEL", key]);
         request.extend(names.iter().map(Vec::as_slice));
         effects.emit(&request);
+        self.note_event(EventClasses::HASH, "hexpired", key);
     }
 
     /// Changes the part deadline kept for an entry from `before` to `after`, which the entry says now.

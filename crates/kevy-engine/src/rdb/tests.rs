@@ -32,6 +32,7 @@ fn run(keyspace: &mut Keyspace, words: &[&[u8]]) -> Vec<u8> {
         reply: Encoder::new(&mut out, RespVersion::V2),
         effects: &mut Effects::off(),
         now: NOW,
+        wait: None,
     };
     // What it says is in the reply.
     let _ = context.run(command, request.args());

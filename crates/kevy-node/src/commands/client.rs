@@ -1,6 +1,9 @@
 //! `CLIENT ...`: what a client says about itself, and asks about others.
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, integer, is, ok, text};
+use super::client_line::AskingRequest;
+use super::{
+    ALWAYS, Answered, NodeCommand, Outcome, ROW, help, integer, is, monitor, ok, text, tracking,
+};
 use crate::query::{Answer, ClientFilter, Finish, Query};
 use crate::session::{ReplyMode, Session};
 use crate::shard::Shard;
@@ -47,6 +50,16 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             flags: ADMIN,
             summary: "Closes connections.",
             run: kill,
+            ..ROW
+        },
+        NodeCommand {
+            name: "unblock",
+            arity: -3,
+            flags: ADMIN,
+            since: "5.0.0",
+            complexity: "O(log N) where N is the number of client connections",
+            summary: "Unblock a client blocked in a blocking command from a different connection",
+            run: super::blocking::unblock,
             ..ROW
         },
         NodeCommand {
@@ -103,8 +116,54 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             name: "getredir",
             arity: 2,
             flags: PLAIN,
-            summary: "Where tracking messages go: nowhere.",
-            run: get_redirection,
+            since: "6.0.0",
+            summary: "Returns the client ID to which the connection's tracking notifications are redirected.",
+            run: tracking::get_redirection,
+            ..ROW
+        },
+        NodeCommand {
+            name: "tracking",
+            arity: -3,
+            flags: PLAIN,
+            since: "6.0.0",
+            summary: "Controls server-assisted client-side caching for the connection.",
+            run: tracking::tracking,
+            ..ROW
+        },
+        NodeCommand {
+            name: "caching",
+            arity: 3,
+            flags: PLAIN,
+            since: "6.0.0",
+            summary: "Instructs the server whether to track the keys in the next request.",
+            run: tracking::caching,
+            ..ROW
+        },
+        NodeCommand {
+            name: "trackinginfo",
+            arity: 2,
+            flags: PLAIN,
+            since: "6.2.0",
+            summary: "Returns information about server-assisted client-side caching for the connection.",
+            run: tracking::tracking_info,
+            ..ROW
+        },
+        NodeCommand {
+            name: "pause",
+            arity: -3,
+            flags: ADMIN,
+            since: "3.0.0",
+            summary: "Suspends commands processing.",
+            run: monitor::pause,
+            ..ROW
+        },
+        NodeCommand {
+            name: "unpause",
+            arity: 2,
+            flags: ADMIN,
+            since: "6.2.0",
+            summary: "Resumes processing commands from paused clients.",
+            run: monitor::unpause,
             ..ROW
         },
         NodeCommand {
@@ -124,14 +183,21 @@ fn id(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -
     Ok(Outcome::Replied)
 }
 
-fn info(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn info(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
+    session.client.asks = Some(AskingRequest::of(args));
     let line = shard.client_line(session) + "\n";
+    session.client.asks = None;
     Encoder::new(reply, session.client.version).verbatim(b"txt", line.as_bytes());
     Ok(Outcome::Replied)
 }
 
 /// `CLIENT LIST [TYPE type | ID id ...]`.
-fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
+fn list(_: &mut Shard, session: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
     let mut filter = ClientFilter::default();
     match args.get(2) {
         None => {}
@@ -144,7 +210,11 @@ fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Ans
         }
         Some(_) => return Err(ErrorReply::Syntax),
     }
-    let finish = Finish::new(|_, _, answers, reply| {
+    session.client.asks = Some(AskingRequest::of(args));
+    let finish = Finish::new(|shard, slot, answers, reply| {
+        if let Some(session) = shard.session_mut(slot) {
+            session.client.asks = None;
+        }
         let mut clients: Vec<(u64, String)> = answers
             .into_iter()
             .flat_map(|answer| match answer {
@@ -153,6 +223,7 @@ fn list(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Ans
                 | Answer::Count(_)
                 | Answer::Counts(_)
                 | Answer::Keys(_)
+                | Answer::Observed(_)
                 | Answer::Done => Vec::new(),
             })
             .collect();
@@ -213,9 +284,7 @@ fn kill_option(
         filter.set_type(value)?;
     } else if is(option, "user") {
         if !is(value, "default") {
-            return Err(ErrorReply::Other(
-                format!("ERR No such user '{}'", text(value)).into(),
-            ));
+            return Err(ErrorReply::quoting("ERR No such user '", value, "'"));
         }
     } else if is(option, "skipme") {
         filter.except = match (is(value, "yes"), is(value, "no")) {
@@ -272,8 +341,10 @@ fn set_info(
     } else if is(attribute, "lib-ver") {
         &mut session.client.library_version
     } else {
-        return Err(ErrorReply::Other(
-            format!("ERR Unrecognized option '{}'", text(attribute)).into(),
+        return Err(ErrorReply::quoting(
+            "ERR Unrecognized option '",
+            attribute,
+            "'",
         ));
     };
     if !is_printable(value) {
@@ -333,16 +404,6 @@ fn no_touch(
     ok(session, reply)
 }
 
-fn get_redirection(
-    _: &mut Shard,
-    session: &mut Session,
-    _: Args<'_>,
-    reply: &mut BytesMut,
-) -> Answered {
-    Encoder::new(reply, session.client.version).integer(-1);
-    Ok(Outcome::Replied)
-}
-
 fn help_client(
     _: &mut Shard,
     session: &mut Session,
@@ -354,6 +415,8 @@ fn help_client(
         reply,
         &[
             "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+            "CACHING (YES|NO)",
+            "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
             "GETNAME",
             "    Return the name of the current connection.",
             "GETREDIR",
@@ -372,12 +435,23 @@ fn help_client(
             "    Protect current client connection from eviction.",
             "NO-TOUCH (ON|OFF)",
             "    Will not touch LRU/LFU stats when this mode is on.",
+            "PAUSE <timeout> [WRITE|ALL]",
+            "    Suspend all, or just write, clients for <timeout> milliseconds.",
             "REPLY (ON|OFF|SKIP)",
             "    Control the replies sent to the current connection.",
             "SETINFO <option> <value>",
             "    Set client meta attr: LIB-NAME or LIB-VER.",
             "SETNAME <name>",
             "    Assign the name <name> to the current connection.",
+            "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+            "         [OPTIN] [OPTOUT] [NOLOOP]",
+            "    Control server assisted client side caching.",
+            "TRACKINGINFO",
+            "    Report tracking status for the current connection.",
+            "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+            "    Unblock the specified blocked client.",
+            "UNPAUSE",
+            "    Stop the current client pause, resuming traffic.",
             "HELP",
             "    Prints this help.",
         ],

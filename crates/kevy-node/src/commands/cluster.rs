@@ -437,9 +437,7 @@ fn known_node(shard: &Shard, id: &[u8]) -> Result<(), ErrorReply> {
     {
         return Ok(());
     }
-    Err(ErrorReply::Other(
-        format!("ERR Unknown node {}", text(id)).into(),
-    ))
+    Err(ErrorReply::quoting("ERR Unknown node ", id, ""))
 }
 
 fn count_failure_reports(

@@ -1,5 +1,7 @@
 //! `COMMAND ...`: the rows as clients read them.
 
+use super::categories::categories;
+use super::key_uses::{Uses, uses, uses_of};
 use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, is, text};
 use crate::command_table::{Handler, Named};
 use crate::session::Session;
@@ -57,7 +59,7 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
         },
         NodeCommand {
             name: "getkeys",
-            arity: -3,
+            arity: -4,
             flags: ALWAYS,
             group: "server",
             summary: "Finds the keys of a command.",
@@ -66,7 +68,7 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
         },
         NodeCommand {
             name: "getkeysandflags",
-            arity: -3,
+            arity: -4,
             flags: ALWAYS,
             group: "server",
             summary: "Finds the keys of a command and how it uses them.",
@@ -195,61 +197,25 @@ fn describe(shard: &Shard, named: &Named, reply: &mut Encoder<'_>) {
     [first, last, step]
         .into_iter()
         .for_each(|number| reply.integer(i64::from(number)));
-    let categories = categories(&columns, container);
+    let categories = of_columns(named.full_name, &columns, container);
     reply.set(categories.len());
     categories
         .iter()
         .for_each(|category| reply.simple(category));
     reply.array(0);
-    describe_keys(&columns, reply);
+    describe_keys(named.full_name, &columns, reply);
     reply.array(named.subcommands.len());
     for &number in &named.subcommands {
         describe(shard, &shard.commands.all()[number], reply);
     }
 }
 
-fn categories(columns: &Columns, container: bool) -> Vec<String> {
-    let flags = columns.flags;
-    if container {
-        return vec!["@slow".to_owned()];
-    }
-    let group = match columns.group {
-        "generic" => "keyspace",
-        "sorted-set" => "sortedset",
-        "transactions" => "transaction",
-        other => other,
-    };
-    let mut categories = Vec::new();
-    if !matches!(group, "server" | "cluster") {
-        categories.push(format!("@{group}"));
-    }
-    let speed = if flags.contains(Flags::FAST) {
-        "@fast"
-    } else {
-        "@slow"
-    };
-    let also = [
-        (flags.contains(Flags::WRITE), "@write"),
-        (flags.contains(Flags::READONLY), "@read"),
-        (flags.contains(Flags::ADMIN), "@admin"),
-        (flags.contains(Flags::ADMIN), "@dangerous"),
-        (flags.contains(Flags::BLOCKING), "@blocking"),
-        (true, speed),
-    ];
-    categories.extend(
-        also.into_iter()
-            .filter(|(has, _)| *has)
-            .map(|(_, category)| category.to_owned()),
-    );
-    categories
+fn of_columns(full_name: &str, columns: &Columns, container: bool) -> Vec<String> {
+    categories(full_name, columns.group, columns.flags, container)
 }
 
-fn describe_keys(columns: &Columns, reply: &mut Encoder<'_>) {
-    let access: &[&str] = if columns.flags.contains(Flags::WRITE) {
-        &["RW", "access", "update"]
-    } else {
-        &["RO", "access"]
-    };
+fn describe_keys(name: &str, columns: &Columns, reply: &mut Encoder<'_>) {
+    let (access, _) = uses(name, columns.flags.contains(Flags::WRITE));
     let (begin, find): (i64, [(&str, i64); 3]) = match columns.keys {
         Keys::None => return reply.array(0),
         Keys::Range { first, last, step } => {
@@ -400,7 +366,8 @@ fn list(
         5 if is(args.at(2), "filterby") && is(args.at(3), "aclcat") => {
             let category = format!("@{}", text(args.at(4)).to_ascii_lowercase());
             Box::new(move |named| {
-                categories(&Columns::of(named.handler), !named.subcommands.is_empty())
+                let container = !named.subcommands.is_empty();
+                of_columns(named.full_name, &Columns::of(named.handler), container)
                     .contains(&category)
             })
         }
@@ -410,7 +377,9 @@ fn list(
         }
         _ => return Err(ErrorReply::Syntax),
     };
-    let names: Vec<&str> = top_level(shard)
+    // Subcommands too, under their full names.
+    let all = shard.commands.all().iter();
+    let names: Vec<&str> = all
         .filter(|named| filter(named))
         .map(|named| named.full_name)
         .collect();
@@ -422,19 +391,27 @@ fn list(
     Ok(Outcome::Replied)
 }
 
-/// The keys of the command that stands behind `COMMAND GETKEYS`, and whether it writes.
-fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, bool), ErrorReply> {
+/// The uses of the first key and of the others.
+type Both = (Uses, Uses);
+
+/// The keys of the command that stands behind `COMMAND GETKEYS`, and how it uses the first one and the others.
+fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, Both), ErrorReply> {
     let inner = args.skip(2);
-    let found = shard.commands.find(inner).map_err(|error| {
-        if matches!(error, ErrorReply::WrongArity(_)) {
-            ErrorReply::text("ERR Invalid number of arguments specified for command")
-        } else {
-            ErrorReply::text("ERR Invalid command specified")
-        }
-    })?;
-    let columns = Columns::of(found.handler);
+    // That there are no keys to find is said before how many arguments are wrong.
+    let (described, arity_fits) = match shard.commands.find(inner) {
+        Ok(found) => (shard.commands.all().get(found.index), true),
+        Err(ErrorReply::WrongArity(name)) => (named(shard, name.as_bytes()), false),
+        Err(_) => (None, false),
+    };
+    let described = described.ok_or(ErrorReply::text("ERR Invalid command specified"))?;
+    let columns = Columns::of(described.handler);
     if columns.keys == Keys::None {
         return Err(ErrorReply::text("ERR The command has no key arguments"));
+    }
+    if !arity_fits {
+        return Err(ErrorReply::text(
+            "ERR Invalid number of arguments specified for command",
+        ));
     }
     let mut positions = Vec::new();
     columns.keys.positions(inner, &mut positions);
@@ -443,13 +420,10 @@ fn keys_of<'a>(shard: &mut Shard, args: Args<'a>) -> Result<(Vec<&'a [u8]>, bool
             "ERR Invalid arguments specified for command",
         ));
     }
-    Ok((
-        positions
-            .into_iter()
-            .map(|position| inner.at(position))
-            .collect(),
-        columns.flags.contains(Flags::WRITE),
-    ))
+    let writes = columns.flags.contains(Flags::WRITE);
+    let uses = uses_of(described.full_name, writes, inner);
+    let keys = positions.into_iter().map(|position| inner.at(position));
+    Ok((keys.collect(), uses))
 }
 
 fn get_keys(
@@ -471,15 +445,11 @@ fn get_keys_and_flags(
     args: Args<'_>,
     reply: &mut BytesMut,
 ) -> Answered {
-    let (keys, writes) = keys_of(shard, args)?;
-    let flags: &[&str] = if writes {
-        &["RW", "access", "update"]
-    } else {
-        &["RO", "access"]
-    };
+    let (keys, (first, others)) = keys_of(shard, args)?;
     let mut reply = Encoder::new(reply, session.client.version);
     reply.array(keys.len());
-    for key in keys {
+    for (index, key) in keys.into_iter().enumerate() {
+        let flags = if index == 0 { first } else { others };
         reply.array(2);
         reply.bulk(key);
         reply.set(flags.len());

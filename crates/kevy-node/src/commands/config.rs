@@ -1,9 +1,10 @@
 //! `CONFIG ...`: the settings in force, over the same table that reads `kevy.toml`.
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help};
+use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, ok};
 use crate::query::{Finish, Query};
 use crate::session::Session;
 use crate::settings::Settings;
+use crate::settings::rewrite::rewritten;
 use crate::shard::Shard;
 use bytes::BytesMut;
 use kevy_proto::command::Flags;
@@ -44,7 +45,7 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             flags: ADMIN,
             group: "server",
             since: "2.8.0",
-            summary: "Refused: kevy does not write its configuration file.",
+            summary: "Persists the effective configuration to file.",
             run: rewrite,
             ..ROW
         },
@@ -87,20 +88,33 @@ fn get(shard: &mut Shard, session: &mut Session, args: Args<'_>, reply: &mut Byt
 
 fn set(shard: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
     let arguments: Vec<&[u8]> = args.skip(2).iter().collect();
-    let change = shard
-        .settings
-        .config_set(&arguments)
-        .map_err(|text| ErrorReply::Other(text.into()))?;
+    let change = shard.settings.config_set(&arguments)?;
     Ok(Outcome::Ask(
         Query::Configure(Box::new(change.settings)),
         Finish::ok(),
     ))
 }
 
-fn rewrite(_: &mut Shard, _: &mut Session, _: Args<'_>, _: &mut BytesMut) -> Answered {
-    Err(ErrorReply::text(
-        "ERR CONFIG REWRITE is not supported: edit kevy.toml, it is never written by the server",
-    ))
+fn rewrite(
+    shard: &mut Shard,
+    session: &mut Session,
+    _: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
+    let process = &shard.config.process;
+    let (Some(rewrite), false) = (process.rewrite_config, process.config_file.is_empty()) else {
+        return Err(ErrorReply::text(
+            "ERR The server is running without a config file",
+        ));
+    };
+    let settings = &shard.settings;
+    let outcome = rewrite(&process.config_file, &|text| rewritten(text, settings));
+    if let Err(error) = outcome {
+        tracing::error!("CONFIG REWRITE failed: {error}");
+        let text = format!("ERR Rewriting config file: {error}");
+        return Err(ErrorReply::Other(text.into()));
+    }
+    ok(session, reply)
 }
 
 fn reset_stat(_: &mut Shard, _: &mut Session, _: Args<'_>, _: &mut BytesMut) -> Answered {
@@ -118,6 +132,8 @@ impl Shard {
         }
         self.settings = settings;
         self.apply_memory_settings();
+        self.apply_notification_settings();
+        self.shrink_tracking_table();
     }
 }
 
@@ -139,7 +155,7 @@ fn help_config(
             "RESETSTAT",
             "    Reset statistics reported by the INFO command.",
             "REWRITE",
-            "    Refused: kevy does not write its configuration file.",
+            "    Rewrite the configuration file.",
             "HELP",
             "    Prints this help.",
         ],

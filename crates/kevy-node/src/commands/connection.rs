@@ -127,9 +127,8 @@ fn hello(
                 at += 2;
             }
             _ => {
-                return Err(ErrorReply::Other(
-                    format!("ERR Syntax error in HELLO option '{}'", text(option)).into(),
-                ));
+                let before = "ERR Syntax error in HELLO option '";
+                return Err(ErrorReply::quoting(before, option, "'"));
             }
         }
     }
@@ -172,6 +171,8 @@ fn quit(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut)
 fn reset(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
     shard.discard(session);
     shard.subscriptions.remove_all(session);
+    shard.stop_tracking(session);
+    shard.remove_monitor(session);
     let client = &mut session.client;
     *client = Client {
         name: Vec::new(),

@@ -1,5 +1,8 @@
 //! `INFO`: sections and field names as Redis has them, numbers added up over all shards.
 
+mod figures;
+mod resources;
+
 use super::connection::REDIS_VERSION;
 use super::{Answered, Outcome};
 use crate::query::{Answer, Finish, Query};
@@ -8,23 +11,27 @@ use crate::shard::Shard;
 use crate::stats::Summary;
 use crate::subscriptions::Topic;
 use bytes::BytesMut;
+use figures::{command_stats, error_stats, latency_stats};
 use kevy_proto::resp::Args;
+use resources::{cpu, memory};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 type Section = fn(&Shard, &Total) -> String;
 
 /// Name, whether it is shown without being asked for, and what it says.
-const SECTIONS: [(&str, bool, Section); 11] = [
+const SECTIONS: [(&str, bool, Section); 13] = [
     ("server", true, server),
     ("clients", true, clients),
     ("memory", true, memory),
     ("persistence", true, persistence),
     ("stats", true, stats),
     ("replication", true, replication),
+    ("cpu", true, cpu),
     ("modules", true, modules),
     ("commandstats", false, command_stats),
     ("errorstats", true, error_stats),
+    ("latencystats", false, latency_stats),
     ("cluster", true, cluster),
     ("keyspace", true, keyspace),
 ];
@@ -36,6 +43,8 @@ pub(super) fn info(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut Bytes
         .iter()
         .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
         .collect();
+    let asks = |name: &str| asked.iter().any(|asked| asked == name);
+    let histograms = asks("latencystats") || asks("all") || asks("everything");
     let finish = Finish::new(move |shard, _, answers, reply| {
         let total = Total::of(answers);
         let wanted = |(name, default, _): &&(&str, bool, Section)| {
@@ -52,22 +61,24 @@ pub(super) fn info(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut Bytes
             .collect();
         reply.verbatim(b"txt", sections.join("\r\n").as_bytes());
     });
-    Ok(Outcome::Ask(Query::Summary, finish))
+    Ok(Outcome::Ask(Query::Summary { histograms }, finish))
 }
 
 /// The shards' summaries, added up where adding makes sense.
-struct Total {
+pub(super) struct Total {
     summaries: Vec<Summary>,
 }
 
 impl Total {
-    fn of(answers: Vec<Answer>) -> Self {
+    /// Of the answers of all shards.
+    pub(super) fn of(answers: Vec<Answer>) -> Self {
         let summaries = answers.into_iter().filter_map(|answer| match answer {
             Answer::Summary(summary) => Some(*summary),
             Answer::Clients(_)
             | Answer::Count(_)
             | Answer::Counts(_)
             | Answer::Keys(_)
+            | Answer::Observed(_)
             | Answer::Done => None,
         });
         Self {
@@ -75,7 +86,8 @@ impl Total {
         }
     }
 
-    fn sum(&self, number: impl Fn(&Summary) -> u64) -> u64 {
+    /// A number, added up.
+    pub(super) fn sum(&self, number: impl Fn(&Summary) -> u64) -> u64 {
         self.summaries.iter().map(number).sum()
     }
 
@@ -113,12 +125,17 @@ fn server(shard: &Shard, _: &Total) -> String {
         "Server",
         &[
             ("redis_version", REDIS_VERSION.to_owned()),
+            ("redis_git_sha1", "00000000".to_owned()),
+            ("redis_git_dirty", "0".to_owned()),
+            ("redis_build_id", "0".to_owned()),
             ("kevy_version", env!("CARGO_PKG_VERSION").to_owned()),
             ("redis_mode", shard.mode().to_owned()),
             ("os", process.os.clone()),
             ("arch_bits", usize::BITS.to_string()),
+            ("monotonic_clock", "POSIX clock_gettime".to_owned()),
             ("multiplexing_api", process.multiplexing_api.clone()),
             ("process_id", process.id.to_string()),
+            ("process_supervised", "no".to_owned()),
             ("run_id", process.run_id.clone()),
             ("tcp_port", shard.settings.server.port.to_string()),
             ("server_time_usec", (shard.now.unix.0 * 1000).to_string()),
@@ -126,8 +143,13 @@ fn server(shard: &Shard, _: &Total) -> String {
             ("uptime_in_days", (uptime / 86_400).to_string()),
             ("hz", shard.settings.server.hz.to_string()),
             ("configured_hz", shard.settings.server.hz.to_string()),
+            (
+                "lru_clock",
+                ((shard.now.unix.0 / 1000) & 0x00ff_ffff).to_string(),
+            ),
             ("executable", process.executable.clone()),
             ("config_file", process.config_file.clone()),
+            ("io_threads_active", "0".to_owned()),
             ("shards", shard.shards().to_string()),
             (
                 "accepting_shards",
@@ -155,49 +177,17 @@ fn clients(shard: &Shard, total: &Total) -> String {
                 "client_recent_max_output_buffer",
                 total.max(|s| s.largest_output_bytes).to_string(),
             ),
-            // Those that wait for a transaction over shards, but for the one that asks.
             (
                 "blocked_clients",
-                total
-                    .sum(|s| s.blocked_clients as u64)
-                    .saturating_sub(1)
-                    .to_string(),
+                total.sum(|s| s.blocked_clients as u64).to_string(),
             ),
-            ("tracking_clients", "0".to_owned()),
-        ],
-    )
-}
-
-fn memory(shard: &Shard, total: &Total) -> String {
-    let used = total.sum(|s| s.keyspace_bytes as u64);
-    section(
-        "Memory",
-        &[
-            ("used_memory", used.to_string()),
-            ("used_memory_human", human(used)),
-            ("used_memory_dataset", used.to_string()),
-            ("maxmemory", shard.settings.server.maxmemory.to_string()),
-            ("maxmemory_human", human(shard.settings.server.maxmemory)),
             (
-                "maxmemory_policy",
-                shard.settings.server.maxmemory_policy.name().to_owned(),
+                "tracking_clients",
+                total.sum(|s| s.tracking_clients as u64).to_string(),
             ),
-            ("mem_allocator", "mimalloc".to_owned()),
+            ("clients_in_timeout_table", "0".to_owned()),
         ],
     )
-}
-
-fn human(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 4] = [
-        (1 << 40, "T"),
-        (1 << 30, "G"),
-        (1 << 20, "M"),
-        (1 << 10, "K"),
-    ];
-    match UNITS.iter().find(|(size, _)| bytes >= *size) {
-        Some((size, unit)) => format!("{:.2}{unit}", bytes as f64 / *size as f64),
-        None => format!("{bytes}B"),
-    }
 }
 
 fn persistence(_: &Shard, total: &Total) -> String {
@@ -211,8 +201,17 @@ fn persistence(_: &Shard, total: &Total) -> String {
                 total.sum(|s| s.changes).to_string(),
             ),
             ("rdb_bgsave_in_progress", "0".to_owned()),
+            ("rdb_last_bgsave_status", "ok".to_owned()),
+            ("rdb_last_bgsave_time_sec", "-1".to_owned()),
+            ("rdb_current_bgsave_time_sec", "-1".to_owned()),
+            ("rdb_saves", "0".to_owned()),
             ("aof_enabled", "0".to_owned()),
             ("aof_rewrite_in_progress", "0".to_owned()),
+            ("aof_rewrite_scheduled", "0".to_owned()),
+            ("aof_last_rewrite_time_sec", "-1".to_owned()),
+            ("aof_current_rewrite_time_sec", "-1".to_owned()),
+            ("aof_last_bgrewrite_status", "ok".to_owned()),
+            ("aof_last_write_status", "ok".to_owned()),
         ],
     )
 }
@@ -234,16 +233,32 @@ fn stats(_: &Shard, total: &Total) -> String {
             ("total_net_input_bytes", sum(|s| s.stats.input_bytes)),
             ("total_net_output_bytes", sum(|s| s.stats.output_bytes)),
             (
+                "instantaneous_input_kbps",
+                kilobytes(total.sum(|s| s.stats.input_bytes_per_second)),
+            ),
+            (
+                "instantaneous_output_kbps",
+                kilobytes(total.sum(|s| s.stats.output_bytes_per_second)),
+            ),
+            (
                 "rejected_connections",
                 sum(|s| s.stats.rejected_connections),
             ),
             ("expired_keys", sum(|s| s.keyspace.expired)),
             ("evicted_keys", sum(|s| s.keyspace.evicted)),
+            ("evicted_clients", "0".to_owned()),
             ("keyspace_hits", sum(|s| s.keyspace.hits)),
             ("keyspace_misses", sum(|s| s.keyspace.misses)),
             ("pubsub_channels", total.topics(Topic::Channel)),
             ("pubsub_patterns", total.topics(Topic::Pattern)),
             ("pubsubshard_channels", total.topics(Topic::ShardChannel)),
+            ("tracking_total_keys", sum(|s| s.tracked_keys as u64)),
+            ("tracking_total_items", sum(|s| s.tracked_items as u64)),
+            (
+                "tracking_total_prefixes",
+                total.max(|s| s.tracked_prefixes).to_string(),
+            ),
+            ("unexpected_error_replies", "0".to_owned()),
             ("total_error_replies", sum(|s| s.stats.error_replies)),
             (
                 "client_query_buffer_limit_disconnections",
@@ -261,9 +276,14 @@ fn stats(_: &Shard, total: &Total) -> String {
             ),
             ("shard_locks_refused", sum(|s| s.stats.locks_refused)),
             ("shard_lock_waits", sum(|s| s.stats.lock_waits)),
+            ("shard_offers", sum(|s| s.stats.offers)),
             ("shard_locks_held", sum(|s| s.claims as u64)),
         ],
     )
+}
+
+fn kilobytes(bytes: u64) -> String {
+    format!("{:.2}", bytes as f64 / 1024.0)
 }
 
 fn replication(shard: &Shard, _: &Total) -> String {
@@ -274,28 +294,19 @@ fn replication(shard: &Shard, _: &Total) -> String {
             ("connected_slaves", "0".to_owned()),
             ("master_failover_state", "no-failover".to_owned()),
             ("master_replid", shard.config.process.run_id.clone()),
+            ("master_replid2", "0".repeat(40)),
             ("master_repl_offset", "0".to_owned()),
+            ("second_repl_offset", "-1".to_owned()),
+            ("repl_backlog_active", "0".to_owned()),
+            ("repl_backlog_size", "0".to_owned()),
+            ("repl_backlog_first_byte_offset", "0".to_owned()),
+            ("repl_backlog_histlen", "0".to_owned()),
         ],
     )
 }
 
 fn modules(_: &Shard, _: &Total) -> String {
     section("Modules", &[])
-}
-
-fn command_stats(shard: &Shard, total: &Total) -> String {
-    let mut text = "# Commandstats\r\n".to_owned();
-    for (index, named) in shard.commands.all().iter().enumerate() {
-        let calls = total.sum(|s| s.stats.calls.get(index).copied().unwrap_or(0));
-        if calls > 0 {
-            let _ = write!(text, "cmdstat_{}:calls={calls}\r\n", named.full_name);
-        }
-    }
-    text
-}
-
-fn error_stats(_: &Shard, _: &Total) -> String {
-    section("Errorstats", &[])
 }
 
 fn cluster(shard: &Shard, _: &Total) -> String {

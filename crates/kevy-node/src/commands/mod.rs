@@ -5,18 +5,29 @@
     reason = "all commands have one signature, whether they can fail or not"
 )]
 
+mod blocking;
+mod categories;
 mod client;
-mod client_line;
+pub(crate) mod client_line;
 mod cluster;
 mod command;
 mod config;
 mod connection;
+mod debug;
+pub mod document;
 mod info;
+mod key_uses;
+mod latency;
+mod memory;
+pub(crate) mod monitor;
 pub(crate) mod pubsub;
 mod server;
+mod slowlog;
+mod tracking;
 mod transaction;
 
-use crate::query::{Finish, Query};
+use crate::observation::Observed;
+use crate::query::{Answer, Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
 use bytes::BytesMut;
@@ -50,12 +61,18 @@ pub type NodeCommand = Row<Run>;
 pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
     [
         connection::COMMANDS,
+        blocking::COMMANDS,
         client::COMMANDS,
         cluster::COMMANDS,
         command::COMMANDS,
         config::COMMANDS,
+        monitor::COMMANDS,
+        debug::COMMANDS,
+        latency::COMMANDS,
+        memory::COMMANDS,
         pubsub::COMMANDS,
         server::COMMANDS,
+        slowlog::COMMANDS,
         transaction::COMMANDS,
     ]
     .into_iter()
@@ -87,6 +104,20 @@ const ALWAYS: Flags = Flags::LOADING.with(Flags::STALE);
 fn ok(session: &Session, reply: &mut BytesMut) -> Answered {
     Encoder::new(reply, session.client.version).ok();
     Ok(Outcome::Replied)
+}
+
+/// How shards fare, of their answers.
+fn observed(answers: Vec<Answer>) -> Vec<Observed> {
+    let observed = answers.into_iter().filter_map(|answer| match answer {
+        Answer::Observed(observed) => Some(*observed),
+        Answer::Summary(_)
+        | Answer::Clients(_)
+        | Answer::Count(_)
+        | Answer::Counts(_)
+        | Answer::Keys(_)
+        | Answer::Done => None,
+    });
+    observed.collect()
 }
 
 /// Replies with the lines of a `HELP` subcommand.

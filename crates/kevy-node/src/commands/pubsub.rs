@@ -3,7 +3,7 @@
 //! The rows of `SSUBSCRIBE`, `SUNSUBSCRIBE` and `SPUBLISH` name no keys, unlike Redis's: their channels reach the whole
 //! process from any port, so they are never redirected.
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, text};
+use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help};
 use crate::command_table::{Found, Handler};
 use crate::query::{Answer, Finish, Query};
 use crate::session::{ReplyMode, Session};
@@ -32,7 +32,7 @@ const UNSUBSCRIBING: NodeCommand = NodeCommand {
 
 const PUBLISHING: NodeCommand = NodeCommand {
     arity: 3,
-    flags: FLAGS.with(Flags::FAST),
+    flags: FLAGS.with(Flags::FAST).with(Flags::MAY_REPLICATE),
     complexity: "O(N+M), N the subscribers of the channel, M the patterns",
     ..SUBSCRIBING
 };
@@ -259,11 +259,11 @@ fn publish(args: Args<'_>, sharded: bool) -> Answered {
 /// `PUBSUB CHANNELS [pattern]`, `PUBSUB SHARDCHANNELS [pattern]`.
 fn channels(args: Args<'_>, topic: Topic) -> Answered {
     if args.len() > 3 {
-        let error = format!(
-            "ERR unknown subcommand or wrong number of arguments for '{}'. Try PUBSUB HELP.",
-            text(args.at(1))
-        );
-        return Err(ErrorReply::Other(error.into()));
+        return Err(ErrorReply::quoting(
+            "ERR unknown subcommand or wrong number of arguments for '",
+            args.at(1),
+            "'. Try PUBSUB HELP.",
+        ));
     }
     let finish = Finish::new(|_, _, answers, reply| {
         let names = different(answers);

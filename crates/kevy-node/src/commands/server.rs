@@ -1,7 +1,6 @@
 //! Commands about the server as a whole.
 
 use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, info, integer, is};
-use crate::query::{Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
 use bytes::BytesMut;
@@ -66,30 +65,6 @@ pub(super) const COMMANDS: &[NodeCommand] = &[
         since: "2.8.12",
         summary: "Returns the replication role.",
         run: role,
-        ..SERVER
-    },
-    NodeCommand {
-        name: "debug",
-        flags: ADMIN,
-        summary: "A container for debugging commands.",
-        subcommands: &[
-            NodeCommand {
-                name: "set-active-expire",
-                arity: 3,
-                flags: ADMIN,
-                summary: "Turns the removal of expired keys nobody asks for on or off.",
-                run: set_active_expire,
-                ..SERVER
-            },
-            NodeCommand {
-                name: "help",
-                arity: 2,
-                flags: ALWAYS,
-                summary: "Lists the subcommands.",
-                run: help_debug,
-                ..SERVER
-            },
-        ],
         ..SERVER
     },
     NodeCommand {
@@ -195,13 +170,6 @@ fn role(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut)
     Ok(Outcome::Replied)
 }
 
-fn set_active_expire(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
-    Ok(Outcome::Ask(
-        Query::SetActiveExpire(integer(args.at(2))? != 0),
-        Finish::ok(),
-    ))
-}
-
 fn who_am_i(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
     Encoder::new(reply, session.client.version).bulk(b"default");
     Ok(Outcome::Replied)
@@ -212,21 +180,6 @@ fn acl_list(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut Bytes
     reply.array(1);
     reply.bulk(b"user default on nopass sanitize-payload ~* &* +@all");
     Ok(Outcome::Replied)
-}
-
-fn help_debug(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
-    help(
-        session,
-        reply,
-        &[
-            "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-            "SET-ACTIVE-EXPIRE <0|1>",
-            "    Setting it to 0 disables expiring keys (when they are not accessed).",
-            "    Setting it to 1 reenables expiring keys.",
-            "HELP",
-            "    Prints this help.",
-        ],
-    )
 }
 
 fn help_acl(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {

@@ -2,7 +2,7 @@
 //! effective settings as a `kevy.toml` that would give the same.
 
 use super::Settings;
-use super::directive::{DIRECTIVES, Directive, Live, SECTIONS};
+use super::directive::{Directive, Live, SECTIONS, directives};
 use super::live::CONSTANTS;
 use core::fmt::Write as _;
 
@@ -64,7 +64,7 @@ impl Settings {
 }
 
 const INTRODUCTION: &str = "\
-<!-- Generated from the table in crates/kevy-node/src/settings/directive.rs. `KEVY_BLESS=1 cargo test -p kevy` rewrites it. -->
+<!-- Generated from the tables in crates/kevy-node/src/settings/directive/. `KEVY_BLESS=1 cargo test -p kevy` rewrites it. -->
 # Configuration
 
 A setting comes from the command line, else from the environment, else from the configuration file, else it has its default.
@@ -81,7 +81,8 @@ Faults in the configuration are all reported at once, one line each, with the pl
 
 **Sizes** are bytes with an optional unit, as in redis.conf: `1k` is 1000 bytes, `1kb` 1024, likewise `m`, `mb`, `g`, `gb`, in either case.
 
-*Live* says whether `CONFIG SET` changes a setting while the server runs. `CONFIG REWRITE` does not exist: the file is yours.
+*Live* says whether `CONFIG SET` changes a setting while the server runs. `CONFIG REWRITE` writes
+what is in force into the file; comments and order stay.
 The names of `CONFIG GET` and `CONFIG SET` are Redis's where Redis has the setting.
 ";
 
@@ -109,7 +110,7 @@ const EXAMPLE_HEAD: &str = "\
 const COMMENT_CHARS: usize = 110;
 
 fn rows_of(section: &str) -> impl Iterator<Item = &'static Directive> {
-    DIRECTIVES.iter().filter(move |row| row.section == section)
+    directives().filter(move |row| row.section == section)
 }
 
 fn markdown_row(row: &Directive) -> String {
@@ -175,11 +176,8 @@ mod tests {
     #[test]
     fn the_example_changes_nothing_and_every_line_of_it_can_be_uncommented() {
         assert_eq!(resolved(&example_toml()), resolved(""));
-        let is_setting = |line: &str| {
-            DIRECTIVES
-                .iter()
-                .any(|row| line.starts_with(&format!("# {} = ", row.key)))
-        };
+        let is_setting =
+            |line: &str| directives().any(|row| line.starts_with(&format!("# {} = ", row.key)));
         let uncommented: Vec<String> = example_toml()
             .lines()
             .map(|line| {
@@ -191,11 +189,7 @@ mod tests {
             })
             .collect();
         let settings = resolved(&uncommented.join("\n"));
-        assert!(
-            DIRECTIVES
-                .iter()
-                .all(|row| row.kind.toml_text(&settings).is_some())
-        );
+        assert!(directives().all(|row| row.kind.toml_text(&settings).is_some()));
     }
 
     #[test]
@@ -210,7 +204,7 @@ mod tests {
     #[test]
     fn every_directive_is_documented() {
         let text = configuration_markdown();
-        for row in &DIRECTIVES {
+        for row in directives() {
             assert!(text.contains(&format!("| `{}` |", row.key)), "{}", row.key);
             assert!(!row.about.contains('|'), "{}", row.key);
         }

@@ -1,6 +1,6 @@
 //! `kevy.toml`: every line is looked at, whatever is wrong with the others.
 
-use super::directive::{DIRECTIVES, Directive, SECTIONS};
+use super::directive::{Directive, SECTIONS, directives};
 use super::fault::{Origin, nearest, plain};
 use super::kind::Kind;
 use super::sources::{ConfigFile, Draft};
@@ -79,7 +79,7 @@ impl Draft {
 
     fn unknown_at_top(&mut self, key: &str, is_section: bool, origin: Origin) {
         let problem = format!("{} stands in no section", plain(key));
-        let known = DIRECTIVES.iter().find(|row| row.key == key);
+        let known = directives().find(|row| row.key == key);
         let advice = match known {
             Some(row) => format!("write it below [{}]", row.section),
             None if is_section => format!("write [{key}] on a line of its own, once"),
@@ -90,8 +90,8 @@ impl Draft {
 
     fn unknown_key(&mut self, section: &str, key: &str, origin: Origin) {
         let problem = format!("unknown key [{section}] {}", plain(key));
-        let here = DIRECTIVES.iter().filter(|row| row.section == section);
-        let elsewhere = DIRECTIVES.iter().find(|row| row.key == key);
+        let here = directives().filter(|row| row.section == section);
+        let elsewhere = directives().find(|row| row.key == key);
         let advice = if let Some(row) = elsewhere {
             format!("{} belongs below [{}]", row.key, row.section)
         } else if let Some(near) = nearest(key, here.clone().map(|row| row.key)) {
@@ -159,7 +159,7 @@ fn toml_value_text(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
         Kind::Mode(_) => mode_digits(value).or_else(|| value.as_str().map(Into::into)),
         Kind::Switch(_) => value.as_bool().map(|on| on.to_string()),
         Kind::Addresses(_) => value.as_str().map(Into::into).or_else(|| words(value)),
-        Kind::Choice { .. } | Kind::Text { .. } | Kind::OutputLimits(_) => {
+        Kind::Choice { .. } | Kind::Text { .. } | Kind::OutputLimits(_) | Kind::Notation { .. } => {
             value.as_str().map(Into::into)
         }
     }

@@ -12,13 +12,13 @@ pub enum Kind {
     /// A decimal number.
     Integer {
         /// Smallest value.
-        min: u64,
+        min: i64,
         /// Largest value.
-        max: u64,
+        max: i64,
         /// What is counted, in the plural; empty for a mere number.
         unit: &'static str,
         /// The field.
-        field: Field<u64>,
+        field: Field<i64>,
     },
     /// A number of bytes, perhaps with a unit: `64mb`, `1gb`, `1k`.
     Memory {
@@ -53,6 +53,15 @@ pub enum Kind {
     },
     /// Limits on waiting output, one class after another: `normal 0 0 0 pubsub 32mb 8mb 60`.
     OutputLimits(Field<OutputLimits>),
+    /// A value with a notation of its own.
+    Notation {
+        /// Stores the value that the text stands for.
+        parse: fn(&mut Settings, &str) -> Result<(), Invalid>,
+        /// The value in its canonical form, which `parse` reads.
+        show: fn(&Settings) -> String,
+        /// What may be written.
+        expects: &'static str,
+    },
 }
 
 /// A field of [`Settings`], read and written as a `T`.
@@ -74,9 +83,9 @@ pub enum Invalid {
     /// A number outside the bounds.
     OutOfRange {
         /// Smallest allowed.
-        min: u64,
+        min: i128,
         /// Largest allowed.
-        max: u64,
+        max: i128,
     },
     /// Neither yes nor no.
     NotASwitch,
@@ -118,7 +127,9 @@ impl Kind {
                 min, max, field, ..
             } => (field.write)(settings, parse_integer(text, *min, *max)?),
             Self::Memory { min, max, field } => {
-                (field.write)(settings, within(parse_memory(text)?, *min, *max)?);
+                let bytes = parse_memory(text)?;
+                within(bytes.into(), (*min).into(), (*max).into())?;
+                (field.write)(settings, bytes);
             }
             Self::Mode(field) => (field.write)(settings, parse_mode(text)?),
             Self::Switch(field) => (field.write)(settings, parse_switch(text)?),
@@ -131,6 +142,7 @@ impl Kind {
                 let before = (field.read)(settings).unwrap_or_default();
                 (field.write)(settings, parse_output_limits(text, before)?);
             }
+            Self::Notation { parse, .. } => parse(settings, text)?,
         }
         Ok(())
     }
@@ -138,9 +150,8 @@ impl Kind {
     /// The field's value as `CONFIG GET` shows it; empty if it is not set.
     pub fn redis_text(&self, settings: &Settings) -> String {
         match self {
-            Self::Integer { field, .. } | Self::Memory { field, .. } => {
-                shown(field, settings, u64::to_string)
-            }
+            Self::Integer { field, .. } => shown(field, settings, i64::to_string),
+            Self::Memory { field, .. } => shown(field, settings, u64::to_string),
             Self::Mode(field) => shown(field, settings, |mode| format!("{mode:o}")),
             Self::Switch(field) => {
                 shown(field, settings, |on| if *on { "yes" } else { "no" }.into())
@@ -153,6 +164,7 @@ impl Kind {
             Self::OutputLimits(field) => shown(field, settings, |limits| {
                 output_limits_text(limits, "slave", |bytes| bytes.to_string())
             }),
+            Self::Notation { show, .. } => show(settings),
         }
     }
 
@@ -168,6 +180,7 @@ impl Kind {
             Self::Text { field, .. } => (field.read)(settings).map(|text| toml_string(&text)),
             Self::OutputLimits(field) => (field.read)(settings)
                 .map(|limits| toml_string(&output_limits_text(&limits, "replica", memory_text))),
+            Self::Notation { show, .. } => Some(toml_string(&show(settings))),
         }
     }
 
@@ -186,6 +199,7 @@ impl Kind {
             Self::OutputLimits(_) => {
                 "quadruples \"<class> <hard> <soft> <soft seconds>\", class normal, replica or pubsub".into()
             }
+            Self::Notation { expects, .. } => (*expects).into(),
         }
     }
 }
@@ -201,22 +215,22 @@ fn join<T>(items: &[T], separator: &str, show: impl Fn(&T) -> String) -> String 
     items.iter().map(show).collect::<Vec<_>>().join(separator)
 }
 
-fn within(number: u64, min: u64, max: u64) -> Result<u64, Invalid> {
+fn within(number: i128, min: i128, max: i128) -> Result<(), Invalid> {
     if (min..=max).contains(&number) {
-        Ok(number)
+        Ok(())
     } else {
         Err(Invalid::OutOfRange { min, max })
     }
 }
 
 /// Redis's strict form: no sign but `-`, no leading zeros, no spaces.
-fn parse_integer(text: &str, min: u64, max: u64) -> Result<u64, Invalid> {
+fn parse_integer(text: &str, min: i64, max: i64) -> Result<i64, Invalid> {
     let number: i64 = text.parse().map_err(|_| Invalid::NotAnInteger)?;
     if number.to_string() != text {
         return Err(Invalid::NotAnInteger);
     }
-    let number = u64::try_from(number).map_err(|_| Invalid::OutOfRange { min, max })?;
-    within(number, min, max)
+    within(number.into(), min.into(), max.into())?;
+    Ok(number)
 }
 
 /// Units as in redis.conf: `k` is 1000 bytes and `kb` is 1024, in either case.

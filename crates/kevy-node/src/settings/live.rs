@@ -1,10 +1,11 @@
 //! `CONFIG GET` and `CONFIG SET` over the table. Texts equal those of redis-server 7.0.
 
 use super::Settings;
-use super::directive::{DIRECTIVES, Directive, Live};
+use super::directive::{Directive, Live, directives};
+use kevy_proto::resp::ErrorReply;
 
 /// Settings of Redis that kevy has once and for all: clients ask for them, and these answers are true.
-pub const CONSTANTS: [Constant; 2] = [
+pub const CONSTANTS: [Constant; 6] = [
     Constant {
         name: "databases",
         value: "1",
@@ -12,10 +13,36 @@ pub const CONSTANTS: [Constant; 2] = [
         about: "There is one database, `SELECT 0`.",
     },
     Constant {
-        name: "save",
+        name: "activedefrag",
+        value: "no",
+        live: Live::Fixed(
+            "Active defragmentation cannot be enabled: it requires a Redis server compiled with a modified Jemalloc like the one shipped by default with the Redis source distribution",
+        ),
+        about: "The allocator is not defragmented.",
+    },
+    Constant {
+        name: "lfu-log-factor",
+        value: "10",
+        live: Live::Fixed("kevy has no other factor"),
+        about: "How slowly the access counters of keys rise.",
+    },
+    Constant {
+        name: "lfu-decay-time",
+        value: "1",
+        live: Live::Fixed("kevy has no other time"),
+        about: "After how many minutes without access the counters fall by one.",
+    },
+    Constant {
+        name: "maxmemory-clients",
+        value: "0",
+        live: Live::Fixed("kevy does not evict clients"),
+        about: "Clients are not closed to save memory.",
+    },
+    Constant {
+        name: "requirepass",
         value: "",
-        live: Live::Fixed("kevy has no scheduled snapshots"),
-        about: "There are no scheduled snapshots.",
+        live: Live::Fixed("kevy has no authentication by design"),
+        about: "There is no authentication, by design.",
     },
 ];
 
@@ -37,7 +64,7 @@ pub struct Constant {
 pub struct Change {
     /// The settings from now on.
     pub settings: Settings,
-    /// The settings that were named, by [`Directive::name`].
+    /// The settings that were named, by [`Directive::name`] or [`Directive::alias`].
     pub names: Vec<&'static str>,
 }
 
@@ -53,9 +80,14 @@ impl Settings {
     ) -> Vec<(&'static str, String)> {
         let patterns: Vec<Vec<u8>> = patterns.iter().map(|p| p.to_ascii_lowercase()).collect();
         let wanted = |name: &str| patterns.iter().any(|p| matches(p, name.as_bytes()));
-        let rows = DIRECTIVES.iter().filter(|row| wanted(row.name));
+        let named = |row: &'static Directive| {
+            let names = [Some(row.name), row.alias].into_iter().flatten();
+            names.map(move |name| (name, row))
+        };
+        let rows = directives().flat_map(named);
+        let rows = rows.filter(|(name, _)| wanted(name));
         let constants = CONSTANTS.iter().filter(|constant| wanted(constant.name));
-        rows.map(|row| (row.name, row.kind.redis_text(self)))
+        rows.map(|(name, row)| (name, row.kind.redis_text(self)))
             .chain(constants.map(|constant| (constant.name, constant.value.into())))
             .collect()
     }
@@ -63,11 +95,11 @@ impl Settings {
     /// What `CONFIG SET` with these arguments (name, value, name, value, ...) changes: all of it or, on an error, nothing.
     ///
     /// # Errors
-    /// The error reply's text, `ERR` included. It may repeat a name that the client sent, line breaks and all.
-    pub fn config_set(&self, arguments: &[&[u8]]) -> Result<Change, String> {
+    /// The error reply.
+    pub fn config_set(&self, arguments: &[&[u8]]) -> Result<Change, ErrorReply> {
         let (pairs, rest) = arguments.as_chunks::<2>();
         if !rest.is_empty() {
-            return Err("ERR syntax error".into());
+            return Err(ErrorReply::Syntax);
         }
         let targets = targets(pairs)?;
         let mut settings = self.clone();
@@ -84,12 +116,13 @@ impl Settings {
 
 /// What one name of a `CONFIG SET` stands for.
 enum Target {
-    Directive(&'static Directive),
+    /// With the name it was called by.
+    Directive(&'static Directive, &'static str),
     Constant(&'static Constant),
 }
 
 /// What the pairs name. Names are judged before any value is, as in Redis.
-fn targets(pairs: &[[&[u8]; 2]]) -> Result<Vec<Target>, String> {
+fn targets(pairs: &[[&[u8]; 2]]) -> Result<Vec<Target>, ErrorReply> {
     let mut targets: Vec<Target> = Vec::new();
     for [name, _] in pairs {
         let target = settable(name)?;
@@ -105,10 +138,10 @@ fn targets(pairs: &[[&[u8]; 2]]) -> Result<Vec<Target>, String> {
     Ok(targets)
 }
 
-fn settable(name: &[u8]) -> Result<Target, String> {
+fn settable(name: &[u8]) -> Result<Target, ErrorReply> {
     let target = Target::by_name(name).ok_or_else(|| {
-        let name = String::from_utf8_lossy(name);
-        format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")
+        let before = "ERR Unknown option or number of arguments for CONFIG SET - '";
+        ErrorReply::quoting(before, name, "'")
     })?;
     match target.live() {
         Live::Yes | Live::Fixed(_) => Ok(target),
@@ -121,26 +154,32 @@ impl Target {
     fn by_name(name: &[u8]) -> Option<Self> {
         let is_named = |constant: &&Constant| constant.name.as_bytes().eq_ignore_ascii_case(name);
         let constant = CONSTANTS.iter().find(is_named).map(Self::Constant);
-        constant.or_else(|| Directive::by_name(name).map(Self::Directive))
+        constant.or_else(|| {
+            let row = Directive::by_name(name)?;
+            let alias = row
+                .alias
+                .filter(|alias| alias.as_bytes().eq_ignore_ascii_case(name));
+            Some(Self::Directive(row, alias.unwrap_or(row.name)))
+        })
     }
 
     fn name(&self) -> &'static str {
         match self {
-            Self::Directive(row) => row.name,
+            Self::Directive(_, name) => name,
             Self::Constant(constant) => constant.name,
         }
     }
 
     fn live(&self) -> Live {
         match self {
-            Self::Directive(row) => row.live,
+            Self::Directive(row, _) => row.live,
             Self::Constant(constant) => constant.live,
         }
     }
 
     fn set(&self, settings: &mut Settings, value: &str) -> Result<(), String> {
         let same = match self {
-            Self::Directive(row) => {
+            Self::Directive(row, _) => {
                 let before = row.kind.redis_text(settings);
                 let set = row.kind.set(settings, value);
                 set.map_err(|invalid| invalid.to_string())?;
@@ -155,15 +194,16 @@ impl Target {
     }
 }
 
-fn failed(name: &str, reason: &str) -> String {
-    format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+fn failed(name: &str, reason: &str) -> ErrorReply {
+    let text = format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}");
+    ErrorReply::Other(text.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn set(arguments: &[&str]) -> Result<Change, String> {
+    fn set(arguments: &[&str]) -> Result<Change, ErrorReply> {
         let arguments: Vec<&[u8]> = arguments.iter().map(|a| a.as_bytes()).collect();
         Settings::default().config_set(&arguments)
     }
@@ -222,11 +262,19 @@ mod tests {
                 .collect()
         };
         assert_eq!(
-            names(&["maxmemory", "MAXMEM*"]),
-            ["maxmemory", "maxmemory-policy"]
+            names(&["maxmemory-p*", "MAXMEMORY-Policy"]),
+            ["maxmemory-policy"]
+        );
+        assert_eq!(
+            names(&["hash-max-ziplist-v*", "hash-max-listpack-v*"]),
+            ["hash-max-listpack-value", "hash-max-ziplist-value"]
         );
         assert_eq!(names(&["nope"]), Vec::<&str>::new());
-        assert_eq!(names(&["*"]).len(), DIRECTIVES.len() + CONSTANTS.len());
+        let aliases = directives().filter(|row| row.alias.is_some()).count();
+        assert_eq!(
+            names(&["*"]).len(),
+            directives().count() + aliases + CONSTANTS.len()
+        );
     }
 
     #[test]
@@ -348,11 +396,7 @@ mod tests {
             "appendonly",
             "this version keeps data in memory only",
         ),
-        (
-            &["save", "900 1"],
-            "save",
-            "kevy has no scheduled snapshots",
-        ),
+        (&["save", "900 1 5"], "save", "Invalid save parameters"),
         (&["port", "7000"], "port", "can't set immutable config"),
     ];
 
@@ -369,11 +413,11 @@ mod tests {
     #[test]
     fn unknown_names_and_odd_arguments_are_refused_before_any_value_is_read() {
         let unknown = "ERR Unknown option or number of arguments for CONFIG SET - 'FoO'";
-        assert_eq!(set(&["maxmemory", "abc", "FoO", "1"]), Err(unknown.into()));
         assert_eq!(
-            set(&["maxmemory", "1mb", "hz"]),
-            Err("ERR syntax error".into())
+            set(&["maxmemory", "abc", "FoO", "1"]),
+            Err(ErrorReply::Quoting(unknown.into()))
         );
+        assert_eq!(set(&["maxmemory", "1mb", "hz"]), Err(ErrorReply::Syntax));
     }
 
     #[test]

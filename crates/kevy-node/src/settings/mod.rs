@@ -1,5 +1,5 @@
 //! What a user may set, as one table: the command line, the environment, `kevy.toml`, `CONFIG GET`, `CONFIG SET` and the
-//! documentation all read [`DIRECTIVES`]; there is no second list.
+//! documentation all read [`directives`]; there is no second list.
 //!
 //! Nothing here opens a file or looks at the environment: the binary hands in text ([`Inputs`]) and gets [`Settings`],
 //! or every [`Fault`] at once. A setting comes from the command line, else from the environment, else from the file,
@@ -9,6 +9,7 @@
 //! * [`kind`]: how the text of a value becomes a value, and back.
 //! * [`sources`]: from inputs to settings; `file` reads `kevy.toml`, `together` judges what binds several settings.
 //! * [`live`]: `CONFIG GET` and `CONFIG SET`.
+//! * [`rewrite`]: `CONFIG REWRITE`.
 //! * [`document`]: `docs/CONFIGURATION.md`, `kevy.toml.example` and the effective settings as TOML.
 //!
 //! ```
@@ -25,15 +26,22 @@ pub mod fault;
 mod file;
 pub mod kind;
 pub mod live;
+pub mod monitoring;
+mod notification;
+pub mod rewrite;
+pub mod save_points;
 pub mod sources;
 mod together;
 
-pub use directive::{DIRECTIVES, Directive, Live};
+pub use directive::{Directive, Live, directives};
 pub use fault::{Fault, Origin};
 pub use live::Change;
+pub use monitoring::Monitoring;
+pub use save_points::SavePoint;
 pub use sources::{ConfigFile, Inputs};
 
 use core::net::{IpAddr, Ipv4Addr};
+use kevy_engine::value::EncodingLimits;
 
 /// Most shards one process may have.
 pub const MAX_SHARDS: u16 = 1024;
@@ -43,13 +51,19 @@ pub const MAX_SHARDS: u16 = 1024;
 pub struct Settings {
     /// `[server]`.
     pub server: Server,
+    /// The part of `[server]` about memory.
+    pub memory: Memory,
+    /// `[encoding]`.
+    pub encoding: Encoding,
+    /// `[monitoring]`.
+    pub monitoring: Monitoring,
     /// `[cluster]`.
     pub cluster: Cluster,
     /// `[persistence]`.
     pub persistence: Persistence,
 }
 
-/// `[server]`: sockets, shards, limits on clients and memory, logs. Each field is documented by its row in [`DIRECTIVES`].
+/// `[server]`: sockets, shards, limits on clients and memory, logs. Each field is documented by its row in [`directives`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -84,6 +98,36 @@ pub struct Server {
     pub dir: String,
     pub loglevel: LogLevel,
     pub logformat: LogFormat,
+    pub tracking_table_max_keys: u64,
+    /// In milliseconds.
+    pub busy_reply_threshold: u64,
+}
+
+/// The part of `[server]` about how memory is kept within its limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "the row of each field says what it means, and is what users read"
+)]
+#[expect(clippy::struct_excessive_bools, reason = "Redis has five switches")]
+pub struct Memory {
+    pub maxmemory_samples: u32,
+    pub maxmemory_eviction_tenacity: u32,
+    pub active_expire_effort: u32,
+    pub lazyfree_lazy_eviction: bool,
+    pub lazyfree_lazy_expire: bool,
+    pub lazyfree_lazy_server_del: bool,
+    pub lazyfree_lazy_user_del: bool,
+    pub lazyfree_lazy_user_flush: bool,
+}
+
+/// `[encoding]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encoding {
+    /// What the engine heeds. The seed in it is each shard's own.
+    pub limits: EncodingLimits,
+    /// Accepted, without effect.
+    pub list_compress_depth: u32,
 }
 
 /// `[cluster]`: the shards as Redis Cluster nodes on ports of their own.
@@ -104,6 +148,8 @@ pub struct Cluster {
 pub struct Persistence {
     /// Whether writes are logged to disk. Always false in this version.
     pub aof: bool,
+    /// When snapshots are due. Without effect in this version.
+    pub save: Vec<SavePoint>,
 }
 
 impl Default for Server {
@@ -128,6 +174,23 @@ impl Default for Server {
             dir: "./data".into(),
             loglevel: LogLevel::Notice,
             logformat: LogFormat::Text,
+            tracking_table_max_keys: 1_000_000,
+            busy_reply_threshold: 5000,
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            maxmemory_samples: 5,
+            maxmemory_eviction_tenacity: 10,
+            active_expire_effort: 1,
+            lazyfree_lazy_eviction: false,
+            lazyfree_lazy_expire: false,
+            lazyfree_lazy_server_del: false,
+            lazyfree_lazy_user_del: false,
+            lazyfree_lazy_user_flush: false,
         }
     }
 }

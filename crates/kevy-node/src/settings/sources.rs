@@ -1,7 +1,7 @@
 //! From text to [`Settings`]: the file, then the environment, then the flags, each overriding what came before; then the
 //! rules that bind several settings together. Faults are gathered on the way, never reported one by one.
 
-use super::directive::{DIRECTIVES, Directive};
+use super::directive::{Directive, directives};
 use super::fault::{Fault, Origin, nearest, plain, quoted};
 use super::kind::Invalid;
 use super::{MAX_SHARDS, Settings};
@@ -114,7 +114,7 @@ impl Draft {
             .filter(|(name, value)| name.starts_with("KEVY_") && !value.is_empty());
         for (name, value) in ours.filter(|(name, value)| !is_foreign(name, value)) {
             let origin = Origin::Environment(plain(name));
-            match DIRECTIVES.iter().find(|row| row.env == Some(name)) {
+            match directives().find(|row| row.env == Some(name)) {
                 Some(row) => self.set(row, value, origin),
                 None => self.unknown_variable(name, origin),
             }
@@ -123,7 +123,7 @@ impl Draft {
 
     fn unknown_variable(&mut self, name: &str, origin: Origin) {
         let suffix = |name: &'static str| name.trim_start_matches("KEVY_");
-        let known = DIRECTIVES.iter().filter_map(|row| row.env).map(suffix);
+        let known = directives().filter_map(|row| row.env).map(suffix);
         let advice = nearest(name.trim_start_matches("KEVY_"), known).map_or_else(
             || "unset it; docs/CONFIGURATION.md lists the variables".into(),
             |near| format!("did you mean KEVY_{near}?"),
@@ -134,7 +134,7 @@ impl Draft {
     fn read_flags(&mut self, flags: &[(&'static str, String)]) {
         for (flag, value) in flags {
             let origin = Origin::Flag((*flag).into());
-            match DIRECTIVES.iter().find(|row| row.flag == Some(flag)) {
+            match directives().find(|row| row.flag == Some(flag)) {
                 Some(row) => self.set(row, value, origin),
                 None => self.fault(origin, "unknown flag".into(), "kevy --help lists the flags"),
             }

@@ -8,7 +8,11 @@ use kevy_proto::time::UnixMillis;
 use std::collections::BTreeMap as Map;
 use std::fmt::Write;
 
+mod administration_tests;
+mod blocking_tests;
+mod gather_tests;
 mod multi_tests;
+mod queue_tests;
 
 /// All shards of one process.
 pub(super) struct Process {
@@ -211,21 +215,6 @@ fn commands_over_several_shards_answer_as_one() {
     assert_eq!(process.ask(client, "KEYS *"), "*0\r\n");
     assert_eq!(process.ask(client, "RANDOMKEY"), "$-1\r\n");
     process.assert_nothing_is_left();
-}
-
-#[test]
-fn a_reader_that_wants_to_wait_is_refused_until_there_is_waiting() {
-    let mut process = Process::new(1, 12);
-    let client = process.connect(0, 0, Door::Main);
-    assert!(process.ask(client, "XADD s 1-1 f v").starts_with("$3"));
-    let refused = "-ERR BLOCK is not supported by this version of kevy: poll without it\r\n";
-    assert_eq!(process.ask(client, "XREAD BLOCK 0 STREAMS s $"), refused);
-    assert_eq!(process.ask(client, "XREAD STREAMS s 1-1"), "*-1\r\n");
-    let queued = "+OK\r\n+QUEUED\r\n*1\r\n*-1\r\n";
-    assert_eq!(
-        process.ask(client, "MULTI\r\nXREAD BLOCK 0 STREAMS s $\r\nEXEC"),
-        queued
-    );
 }
 
 #[test]

@@ -114,12 +114,17 @@ impl Shard {
         let Some(mut session) = self.take_session(caller.slot) else {
             return;
         };
+        // If it was blocked: not any more.
+        self.stop_waiting(&mut session);
         session.replies.complete(caller.reply_number, reply);
+        self.settle_waiting(&mut session);
+        let held = session.end_reading();
         if session.state == State::Blocked {
             session.state = State::Open;
             self.execute_buffered(&mut session);
             self.readable.push_back(session.slot);
         }
         self.return_session(session);
+        self.tell_held(caller.connection, held);
     }
 }

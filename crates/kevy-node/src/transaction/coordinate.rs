@@ -1,17 +1,18 @@
 //! The coordinator's side of a transaction.
 
 use super::queue::aborted_because;
-use super::state::{Caller, Denial, Meeting, Member, Phase, Transaction, Work, part_of};
+use super::state::{Caller, Denial, Member, Phase, Transaction, Work, part_of};
+use super::together::attempt_of;
 use crate::message::{Lent, Lock, Message, Part, Restored};
 use crate::query::{Finish, Query};
 use crate::session::{Session, State};
 use crate::shard::Shard;
 use bytes::BytesMut;
+use kevy_engine::Command;
 use kevy_engine::keyspace::Detached;
-use kevy_engine::{Command, Context};
 use kevy_proto::command::Placement;
 use kevy_proto::ids::{ShardId, TransactionId};
-use kevy_proto::resp::{Args, Encoder, ErrorReply, RequestBuffer, RespVersion};
+use kevy_proto::resp::{Args, Encoder, ErrorReply, RequestBuffer};
 
 impl Shard {
     /// Begins a command whose keys have several owners.
@@ -106,7 +107,6 @@ impl Shard {
             .into_iter()
             .map(|shard| Member::new(shard, Vec::new()))
             .collect();
-        session.watched.clear();
         self.begin(session, work, members);
     }
 
@@ -116,6 +116,10 @@ impl Shard {
             unanswered: members.len(),
         };
         let id = self.register(session, work, members, phase);
+        self.try_locks(id);
+    }
+
+    pub(super) fn try_locks(&mut self, id: TransactionId) {
         self.with_transaction(id, |shard, transaction| {
             for index in 0..transaction.members.len() {
                 shard.ask_for_lock(id, transaction, index, false);
@@ -133,13 +137,16 @@ impl Shard {
         // What the session sent before must arrive before: queues keep their order.
         self.flush_batches(session);
         session.state = State::Blocked;
-        let id = TransactionId {
-            coordinator: self.id,
-            sequence: self.next_transaction,
-        };
-        self.next_transaction += 1;
+        let id = self.new_transaction_id();
         self.unanswered += 1;
+        let mut asker = session.asker();
+        let reads = Transaction::reads(&work);
+        asker.tracks &= reads;
+        if reads {
+            session.begin_reading();
+        }
         let caller = Caller {
+            asker,
             slot: session.slot,
             connection: session.id,
             reply_number: Self::begin_reply(session),
@@ -149,6 +156,8 @@ impl Shard {
             id.sequence,
             Transaction {
                 caller,
+                attempt: attempt_of(&work),
+                offered: None,
                 work,
                 phase,
                 denial: None,
@@ -156,6 +165,16 @@ impl Shard {
             },
         );
         id
+    }
+
+    /// A name that no other transaction of the process has or will have.
+    pub(crate) fn new_transaction_id(&mut self) -> TransactionId {
+        let sequence = self.next_transaction;
+        self.next_transaction += 1;
+        TransactionId {
+            coordinator: self.id,
+            sequence,
+        }
     }
 
     /// Works on a transaction while it is out of the table; puts it back if it is not over.
@@ -185,6 +204,7 @@ impl Shard {
             watcher: transaction.watcher(member),
             wait,
             grows: transaction.grows(),
+            asker: transaction.caller.asker,
             take: transaction.taken(member),
         };
         self.send(member.shard, Message::Lock(Box::new(lock)));
@@ -240,19 +260,21 @@ impl Shard {
         };
         let mut reply = BytesMut::new();
         let mut encoder = Encoder::new(&mut reply, transaction.caller.version);
-        let is_exec = matches!(transaction.work, Work::Exec(_));
+        let is_exec = matches!(&transaction.work, Work::Exec(exec) if !exec.is_single);
         match transaction.denial {
             Some(Denial::WatchHit) => encoder.null_array(),
             Some(Denial::NoMemory) if is_exec => {
-                encoder.error(&aborted_because(&ErrorReply::OutOfMemory.to_string()));
-                self.stats.error_replies += 1;
+                let error = aborted_because(&ErrorReply::OutOfMemory.to_string());
+                encoder.error(&error);
+                self.stats.count_error(&error);
             }
             Some(Denial::NoMemory) | None => {
                 encoder.error(&ErrorReply::OutOfMemory);
-                self.stats.error_replies += 1;
+                self.stats.count_error(&ErrorReply::OutOfMemory);
             }
         }
         self.forget_watches(&transaction);
+        self.show_exec(&transaction);
         self.conclude(transaction.caller, reply);
     }
 
@@ -274,6 +296,7 @@ impl Shard {
             Phase::Trying { .. } => {
                 self.stats.transactions_in_order += 1;
                 self.let_go(id, transaction);
+                self.ask_for_offered_again(transaction);
                 transaction.phase = Phase::InOrder { next: 0 };
                 self.ask_for_lock(id, transaction, 0, true);
                 false
@@ -301,15 +324,11 @@ impl Shard {
             let message = if entries.is_empty() {
                 Message::Release(id)
             } else {
-                Message::Restore(Box::new(Restored {
-                    transaction: id,
-                    entries,
-                    changed: RequestBuffer::new(),
-                    keep_locks: false,
-                }))
+                Message::Restore(Box::new(Restored::unchanged(id, entries)))
             };
             self.send(member.shard, message);
         }
+        self.give_back_offered(transaction);
     }
 
     /// All locks are held: do it.
@@ -327,6 +346,7 @@ impl Shard {
                         request: part_of(command.keys, args, &member.positions),
                         version: transaction.caller.version,
                         now: self.now,
+                        asker: transaction.caller.asker,
                     };
                     self.send(member.shard, Message::Run(Box::new(part)));
                 }
@@ -335,69 +355,12 @@ impl Shard {
                 };
                 self.transactions.insert(id.sequence, transaction);
             }
-            Work::Together(command, request) => {
-                let command = *command;
-                let request = request.clone();
-                let (owners, lent): (Vec<_>, _) = transaction
-                    .members
-                    .into_iter()
-                    .map(|member| ((member.shard, member.positions), member.lent))
-                    .unzip();
-                let meeting = Meeting {
-                    transaction: id,
-                    owners: &owners,
-                    lent,
-                    keep_locks: false,
-                };
-                let caller = transaction.caller;
-                let reply = self.run_together(meeting, command, request.args(), caller.version);
-                self.conclude(caller, reply);
+            Work::Together(..) => self.carry_out_together(id, transaction),
+            Work::Exec(_) => {
+                self.show_commands(&transaction);
+                self.advance_exec(id, transaction);
             }
-            Work::Exec(_) => self.advance_exec(id, transaction),
             Work::Asking(_) => debug_assert!(false, "questions take no locks"),
         }
-    }
-
-    /// Runs a command on the entries of all owners, and sends them back.
-    pub(super) fn run_together(
-        &mut self,
-        meeting: Meeting<'_>,
-        command: &'static Command,
-        args: Args<'_>,
-        version: RespVersion,
-    ) -> BytesMut {
-        debug_assert!(
-            self.meeting.is_empty(),
-            "the meeting place is left as it was found"
-        );
-        let watched = meeting.lent.iter().any(|lent| lent.watched);
-        let entries = meeting.lent.into_iter().flat_map(|lent| lent.entries);
-        entries.flatten().for_each(|entry| self.meeting.put(entry));
-        // Only the owners know who watches what: they are told which keys were changed.
-        self.effects.want(watched);
-        let mut reply = BytesMut::new();
-        let mut context = Context {
-            keyspace: &mut self.meeting,
-            reply: Encoder::new(&mut reply, version),
-            effects: &mut self.effects,
-            now: self.now,
-        };
-        if context.run(command, args).is_err() {
-            self.stats.error_replies += 1;
-        }
-        let shards: Vec<ShardId> = meeting.owners.iter().map(|(shard, _)| *shard).collect();
-        let changed = self.changed_keys(&shards);
-        self.effects.want(!self.watches.is_empty());
-        for ((shard, positions), changed) in meeting.owners.iter().zip(changed) {
-            let keys = positions.iter().map(|position| args.at(*position));
-            let restored = Restored {
-                transaction: meeting.transaction,
-                entries: keys.filter_map(|key| self.meeting.take(key)).collect(),
-                changed,
-                keep_locks: meeting.keep_locks,
-            };
-            self.send(*shard, Message::Restore(Box::new(restored)));
-        }
-        reply
     }
 }

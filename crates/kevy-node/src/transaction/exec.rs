@@ -11,7 +11,7 @@
 use super::join::join;
 use super::needs::{Needs, needs_of};
 use super::queue::{Queue, Queued, aborted_because};
-use super::state::{Phase, Transaction, Work, part_of};
+use super::state::{Meeting, Party, Phase, Transaction, Work, part_of};
 use crate::command_table::Handler;
 use crate::commands::{Answered, Outcome, Run};
 use crate::host::Door;
@@ -46,22 +46,26 @@ pub(super) struct Exec {
     /// `CLIENT REPLY OFF` was one of the commands.
     muted: bool,
     /// The moment of the whole `EXEC`.
-    now: Now,
+    pub(super) now: Now,
+    /// No `EXEC`: one command that needs steps.
+    pub(super) is_single: bool,
 }
 
 /// Positions of keys, by their owners.
-type Owners = Vec<(ShardId, Vec<usize>)>;
+pub(super) type Owners = Vec<(ShardId, Vec<usize>)>;
 
 /// What is under way.
 #[derive(Debug)]
-enum Step {
+pub(super) enum Step {
     Idle,
     /// Commands on one shard.
     One,
     /// A command in parts.
     Parts(&'static Command, RequestBuffer, Owners),
-    /// A command whose entries are on their way here.
-    Together(&'static Command, RequestBuffer, Owners),
+    /// A command whose entries are on their way here, of these keys.
+    Together(&'static Command, RequestBuffer, RequestBuffer, Owners),
+    /// A command of which only what it starts from is on its way here.
+    Gathering(&'static Command, RequestBuffer),
     /// A question to all shards.
     Asking(Finish),
 }
@@ -73,7 +77,40 @@ pub(super) enum StepAnswer {
     Told(Answer),
 }
 
+const NO_MONITOR: ErrorReply =
+    ErrorReply::text("ERR MONITOR isn't allowed for DENY BLOCKING client");
+
 impl Exec {
+    /// A command by itself that needs steps; its reply is its own.
+    pub(super) fn single(
+        queued: Queued,
+        needs: BTreeMap<ShardId, Needs>,
+        grows: bool,
+        now: Now,
+    ) -> Self {
+        Self::new(VecDeque::from([queued]), needs, grows, now)
+    }
+
+    fn new(
+        commands: VecDeque<Queued>,
+        needs: BTreeMap<ShardId, Needs>,
+        grows: bool,
+        now: Now,
+    ) -> Self {
+        Self {
+            commands,
+            needs,
+            grows,
+            step: Step::Idle,
+            answers: BTreeMap::new(),
+            expected: 0,
+            reply: BytesMut::new(),
+            muted: false,
+            now,
+            is_single: true,
+        }
+    }
+
     /// The claim on `shard`, and whether watches are to be looked at there.
     pub(super) fn claim(&self, shard: ShardId) -> (Claim, bool) {
         self.needs
@@ -119,16 +156,11 @@ impl Shard {
         let mut array = BytesMut::new();
         Encoder::new(&mut array, session.client.version).array(commands.len());
         let exec = Exec {
-            commands: commands.into(),
-            needs,
-            grows,
-            step: Step::Idle,
-            answers: BTreeMap::new(),
-            expected: 0,
             reply: array,
-            muted: false,
-            now: self.now,
+            is_single: false,
+            ..Exec::new(commands.into(), needs, grows, self.now)
         };
+        session.watched.clear();
         self.begin_on_members(session, Work::Exec(Box::new(exec)), members);
         Ok(Outcome::Later)
     }
@@ -154,13 +186,57 @@ impl Shard {
         }
         Encoder::new(reply, version).array(commands.len());
         self.keyspace.set_touching(!session.client.no_touch);
+        let began = self.stopwatch.current;
+        self.asker = session.asker();
         for queued in commands {
+            self.show(&session.peer.address, queued.found, queued.request.args());
             if let Handler::Engine(command) = queued.found.handler {
-                self.run_command(command, queued.request.args(), version, reply);
+                let args = queued.request.args();
+                self.measure(queued.found.index, args.len());
+                self.run_command(command, args, version, reply);
+                self.stopwatch.note_run();
+                if self.stopwatch.is_due() {
+                    self.settle_request(session, args);
+                }
             }
         }
+        self.measure(began, 0);
         self.keyspace.set_touching(true);
         Ok(Outcome::Replied)
+    }
+
+    /// Shows monitors the commands that are going to run.
+    pub(super) fn show_commands(&mut self, transaction: &Transaction) {
+        let Work::Exec(exec) = &transaction.work else {
+            return;
+        };
+        if !exec.is_single
+            && let Some(address) = self.address_of(transaction)
+        {
+            for queued in &exec.commands {
+                self.show(&address, queued.found, queued.request.args());
+            }
+        }
+    }
+
+    /// Shows monitors that an `EXEC` is over.
+    pub(super) fn show_exec(&mut self, transaction: &Transaction) {
+        if let Work::Exec(exec) = &transaction.work
+            && !exec.is_single
+            && let Some(address) = self.address_of(transaction)
+        {
+            let request = RequestBuffer::from_slices([&b"EXEC"[..]]);
+            self.show_line(&address, request.args());
+        }
+    }
+
+    /// Where the caller came from, if monitors are to be told and it is still there.
+    fn address_of(&mut self, transaction: &Transaction) -> Option<String> {
+        if !self.has_monitors() {
+            return None;
+        }
+        let session = self.session_of(transaction.caller.connection)?;
+        Some(session.peer.address.clone())
     }
 
     /// All locks are held, or a step is over: goes on as far as nobody has to be waited for.
@@ -197,6 +273,7 @@ impl Shard {
         request: RequestBuffer,
     ) {
         let version = transaction.caller.version;
+        let asker = transaction.caller.asker;
         let (map, here) = (self.map, self.id);
         let Work::Exec(exec) = &mut transaction.work else {
             return;
@@ -208,6 +285,7 @@ impl Shard {
                 commands,
                 version,
                 now,
+                asker,
             }))
         };
         let args = request.args();
@@ -219,6 +297,10 @@ impl Shard {
                 return self.send(shard, held(run));
             }
             Route::Owners(owners) => owners,
+            Route::Everywhere if command.placement == Placement::Together => {
+                let reader = asker.reading(command);
+                return self.begin_gathering(id, exec, (command, request), reader);
+            }
             Route::Everywhere => (0..map.shards())
                 .map(|index| (ShardId(index), Vec::new()))
                 .collect(),
@@ -228,7 +310,11 @@ impl Shard {
         for (shard, positions) in &owners {
             let message = if together {
                 let keys = positions.iter().map(|position| args.at(*position));
-                Message::Lend(id, Box::new(RequestBuffer::from_slices(keys)))
+                Message::Lend(
+                    id,
+                    asker.reading(command),
+                    Box::new(RequestBuffer::from_slices(keys)),
+                )
             } else {
                 held(vec![(command, part_of(command.keys, args, positions))])
             };
@@ -236,7 +322,8 @@ impl Shard {
         }
         let count = owners.len();
         let step = if together {
-            Step::Together(command, request, owners)
+            let keys = request.clone();
+            Step::Together(command, request, keys, owners)
         } else {
             Step::Parts(command, request, owners)
         };
@@ -268,7 +355,11 @@ impl Shard {
             return;
         };
         let mut reply = BytesMut::new();
-        let answered = run(self, &mut session, args, &mut reply);
+        let answered = if args.at(0).eq_ignore_ascii_case(b"monitor") {
+            Err(NO_MONITOR)
+        } else {
+            run(self, &mut session, args, &mut reply)
+        };
         transaction.caller.version = session.client.version;
         exec.muted = session.client.reply_mode == ReplyMode::Off;
         self.put_session(session);
@@ -281,7 +372,7 @@ impl Shard {
                 self.put_question(id, &query);
             }
             Err(error) => {
-                self.stats.error_replies += 1;
+                self.stats.count_error(&error);
                 reply.clear();
                 Encoder::new(&mut reply, transaction.caller.version).error(&error);
                 exec.append(&reply);
@@ -305,7 +396,11 @@ impl Shard {
             }
         }
         self.end_step(id, &mut transaction);
-        self.advance_exec(id, transaction);
+        if matches!(&transaction.work, Work::Exec(exec) if exec.expected > 0) {
+            self.transactions.insert(id.sequence, transaction);
+        } else {
+            self.advance_exec(id, transaction);
+        }
     }
 
     fn end_step(&mut self, id: TransactionId, transaction: &mut Transaction) {
@@ -329,16 +424,28 @@ impl Shard {
                 let (args, rng) = (request.args(), &mut self.rng);
                 join(command, args, &parts, rng, caller.version, &mut reply);
             }
-            Step::Together(command, request, owners) => {
+            Step::Gathering(command, request) => {
+                let lent = answers.filter_map(|(_, answer)| answer.lent()).collect();
+                return self.gather(id, exec, command, request, lent);
+            }
+            Step::Together(command, request, keys, owners) => {
                 let lent = answers.filter_map(|(_, answer)| answer.lent()).collect();
                 let own = std::mem::replace(&mut self.now, exec.now);
-                let place = super::state::Meeting {
+                let party = |(shard, positions)| Party {
+                    shard,
                     transaction: id,
-                    owners: &owners,
+                    positions,
+                };
+                let place = Meeting {
+                    asker: caller.asker,
+                    keys: keys.args(),
+                    parties: owners.into_iter().map(party).collect(),
                     lent,
                     keep_locks: true,
                 };
-                reply = self.run_together(place, command, request.args(), caller.version);
+                let met = self.run_together(place, command, request.args(), caller.version);
+                self.send_back(met.restored);
+                reply = met.reply;
                 self.now = own;
             }
             Step::Asking(finish) => {
@@ -354,6 +461,7 @@ impl Shard {
     fn end_exec(&mut self, id: TransactionId, mut transaction: Transaction) {
         self.let_go(id, &mut transaction);
         self.forget_watches(&transaction);
+        self.show_exec(&transaction);
         if let Work::Exec(exec) = transaction.work {
             self.conclude(transaction.caller, exec.reply);
         }
@@ -394,7 +502,7 @@ impl Exec {
         }
     }
 
-    fn expect(&mut self, step: Step, answers: usize) {
+    pub(super) fn expect(&mut self, step: Step, answers: usize) {
         self.step = step;
         self.expected = answers;
     }

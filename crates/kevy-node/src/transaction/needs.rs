@@ -24,6 +24,14 @@ pub(super) struct Needs {
 }
 
 impl Needs {
+    /// The whole shard, and nobody else on it.
+    pub(super) fn everything() -> Self {
+        Self {
+            whole: Some(Access::Exclusive),
+            ..Self::default()
+        }
+    }
+
     /// All of it as one claim.
     pub(super) fn claim(&self) -> Claim {
         let exclusive = |access: &Access| *access == Access::Exclusive;
@@ -78,6 +86,7 @@ fn add_needs(
             need.whole = Some(own);
         }
     };
+    let whole_alone = |need: &mut Needs| need.whole = Some(Access::Exclusive);
     let key = |need: &mut Needs, position: usize, access| {
         need.keys.push((fingerprint(args.at(position)), access));
     };
@@ -85,6 +94,10 @@ fn add_needs(
         command.placement,
         route(command, args, map, here, Door::Main),
     ) {
+        (Placement::Together, Route::Everywhere) => {
+            let mut need = |index| whole_alone(needs.entry(ShardId(index)).or_default());
+            (0..map.shards()).for_each(&mut need);
+        }
         (_, Route::Everywhere) => {
             (0..map.shards()).for_each(|index| whole(needs.entry(ShardId(index)).or_default()));
         }

@@ -3,9 +3,12 @@
 
 use crate::host::Slot;
 use crate::lock_table::Ticket;
-use crate::message::{Access, Batch, Claim, Held, Lent, Lock, Message, Part, Partial, Restored};
+use crate::message::{
+    Access, Batch, Claim, Held, Hopped, Lent, Lock, Message, Part, Partial, Restored,
+};
 use crate::session::Session;
 use crate::shard::Shard;
+use crate::tracking::Asker;
 use bytes::BytesMut;
 use kevy_engine::Command;
 use kevy_proto::command::Placement;
@@ -27,6 +30,8 @@ pub(crate) enum Waiting {
 pub(crate) struct Request {
     origin: Origin,
     command: &'static Command,
+    /// The command's number in the command table.
+    index: usize,
     buffer: RequestBuffer,
 }
 
@@ -38,17 +43,19 @@ pub(crate) struct Origin {
     connection: Option<ConnectionId>,
     sequence: u64,
     version: RespVersion,
+    tracks: bool,
 }
 
 impl Origin {
     /// A request of a batch from `shard`.
-    pub(crate) fn of_batch(shard: ShardId, batch: &Batch, sequence: u64) -> Self {
+    pub(crate) fn of_batch(shard: ShardId, batch: &Batch, request: &Hopped) -> Self {
         Self {
             shard,
             slot: batch.slot,
             connection: batch.connection,
-            sequence,
+            sequence: request.sequence,
             version: batch.version,
+            tracks: request.tracks,
         }
     }
 }
@@ -71,9 +78,15 @@ impl Shard {
             connection: Some(session.id),
             sequence: Self::begin_reply(session),
             version: session.client.version,
+            tracks: session.tracks_reads(),
         };
         self.enqueue_request(claim, origin, command, args);
         true
+    }
+
+    /// Whether no transaction has locked what the command needs.
+    pub(crate) fn is_free_for(&self, command: &Command, args: Args<'_>) -> bool {
+        self.locks.is_empty() || self.locks.is_free(&Self::claim_of(command, args))
     }
 
     /// As [`Shard::wait_for_locks`], for a request of another shard's session.
@@ -98,6 +111,7 @@ impl Shard {
         command: &'static Command,
         args: Args<'_>,
     ) {
+        let index = self.stopwatch.current;
         self.stats.lock_waits += 1;
         let (ticket, _) = self.locks.enqueue(claim);
         let buffer = RequestBuffer::from_args(args);
@@ -106,6 +120,7 @@ impl Shard {
             Waiting::Request(Box::new(Request {
                 origin,
                 command,
+                index,
                 buffer,
             })),
         );
@@ -153,20 +168,29 @@ impl Shard {
         {
             self.send(from, Message::WatchHit(lock.transaction));
         }
-        let lent = self.take_out(lock.take.args());
+        let lent = self.take_out(lock.asker, lock.take.args());
         self.send(from, Message::Granted(lock.transaction, lent));
     }
 
     /// Takes entries of an `EXEC`, which holds their locks.
-    pub(crate) fn lend(&mut self, from: ShardId, transaction: TransactionId, keys: Args<'_>) {
-        let lent = self.take_out(keys);
+    pub(crate) fn lend(
+        &mut self,
+        from: ShardId,
+        transaction: TransactionId,
+        asker: Asker,
+        keys: Args<'_>,
+    ) {
+        let lent = self.take_out(asker, keys);
         self.send(from, Message::Lent(transaction, lent));
     }
 
-    fn take_out(&mut self, keys: Args<'_>) -> Lent {
+    pub(crate) fn take_out(&mut self, asker: Asker, keys: Args<'_>) -> Lent {
+        if asker.tracks {
+            keys.iter().for_each(|key| self.remember_read(key, asker));
+        }
         Lent {
             entries: keys.iter().map(|key| self.keyspace.take(key)).collect(),
-            watched: !self.watches.is_empty(),
+            wants_changes: self.wants_changes(),
         }
     }
 
@@ -174,8 +198,13 @@ impl Shard {
     pub(crate) fn run_held(&mut self, from: ShardId, held: &Held) {
         let mut reply = BytesMut::new();
         let own = std::mem::replace(&mut self.now, held.now);
+        self.asker = held.asker;
         for (command, request) in &held.commands {
+            self.start_stopwatch();
+            self.measure_by_name(command.name);
             self.run_command(command, request.args(), held.version, &mut reply);
+            self.stopwatch.note_run();
+            self.settle_stopwatch();
         }
         self.now = own;
         let keys = self.keyspace.len();
@@ -188,6 +217,9 @@ impl Shard {
         let mut reply = BytesMut::new();
         // All parts run at the coordinator's moment: a pair of keys expires for all readers at once.
         let own = std::mem::replace(&mut self.now, part.now);
+        // How long it takes is the coordinator's business: the parts run at the same time.
+        self.measure_by_name(part.command.name);
+        self.asker = part.asker;
         self.run_command(part.command, part.request.args(), part.version, &mut reply);
         self.now = own;
         let keys = self.keyspace.len();
@@ -203,8 +235,13 @@ impl Shard {
         for entry in restored.entries {
             self.keyspace.put(entry);
         }
-        self.notice_changed_keys(restored.changed.args());
-        if !restored.keep_locks {
+        self.asker = restored.asker;
+        self.note_changed_keys(restored.changed.args());
+        self.notify(restored.events);
+        if let Some(registration) = restored.registration {
+            self.register_waiter(&registration);
+        }
+        if !self.offer_is_back(restored.transaction) && !restored.keep_locks {
             self.release(restored.transaction);
         }
     }
@@ -215,7 +252,12 @@ impl Shard {
             return;
         };
         let mut granted = Vec::new();
-        self.locks.release(ticket, &mut granted);
+        self.pass_on(ticket, &mut granted);
+        self.run_granted(granted);
+    }
+
+    /// Goes on with those whose claims are held from now on.
+    pub(crate) fn run_granted(&mut self, mut granted: Vec<Ticket>) {
         // In the order of arrival; a request that has run lets go at once and may free others.
         while !granted.is_empty() {
             for ticket in std::mem::take(&mut granted) {
@@ -223,7 +265,7 @@ impl Shard {
                     Some(Waiting::Transaction(from, lock)) => self.grant(ticket, from, &lock),
                     Some(Waiting::Request(request)) => {
                         self.run_waiting(&request);
-                        self.locks.release(ticket, &mut granted);
+                        self.pass_on(ticket, &mut granted);
                     }
                     None => debug_assert!(false, "a claim was granted that nobody waits for"),
                 }
@@ -234,18 +276,25 @@ impl Shard {
 
     fn run_waiting(&mut self, waiting: &Request) {
         let origin = waiting.origin;
+        self.asker = Asker {
+            connection: origin.connection,
+            tracks: origin.tracks,
+        };
         let mut batch = Box::new(Batch {
             slot: origin.slot,
             connection: origin.connection,
             version: origin.version,
             ..Batch::default()
         });
+        self.start_stopwatch();
+        self.measure(waiting.index, waiting.buffer.args().len());
         self.run_single(
             waiting.command,
             waiting.buffer.args(),
             origin.version,
             &mut batch.replies,
         );
+        self.settle_stopwatch();
         batch.lengths.push((origin.sequence, batch.replies.len()));
         self.send(origin.shard, Message::Replies(batch));
     }
@@ -261,7 +310,7 @@ pub(super) fn access(command: &Command) -> Access {
 }
 
 /// What stands for a key in a claim.
-pub(super) fn fingerprint(key: &[u8]) -> u64 {
+pub(crate) fn fingerprint(key: &[u8]) -> u64 {
     foldhash::quality::FixedState::default().hash_one(key)
 }
 

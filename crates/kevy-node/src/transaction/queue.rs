@@ -3,6 +3,7 @@
 use crate::command_table::{Found, Handler};
 use crate::session::Session;
 use crate::shard::Shard;
+use crate::stats::Failure;
 use bytes::BytesMut;
 use kevy_proto::command::Flags;
 use kevy_proto::resp::{Args, Encoder, ErrorReply, RequestBuffer};
@@ -51,6 +52,14 @@ impl Queue {
         self.commands
     }
 
+    /// Whether a command changes something, or is heard of elsewhere.
+    pub(crate) fn has_writes(&self) -> bool {
+        self.commands.iter().any(|queued| {
+            let flags = flags(queued.found);
+            flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE)
+        })
+    }
+
     fn push(&mut self, found: Found, args: Args<'_>) {
         // Of a transaction that will not run nothing needs to be kept.
         if !self.tainted {
@@ -77,9 +86,9 @@ impl Shard {
         session.client.last_command = self.commands.all()[found.index].full_name;
         if flags(found).contains(Flags::NO_MULTI) {
             let error = ErrorReply::text("ERR Command not allowed inside a transaction");
-            self.refuse(session, &error);
+            self.refuse(session, Some(found.index), &error);
         } else if !self.make_room() {
-            self.refuse(session, &ErrorReply::OutOfMemory);
+            self.refuse(session, Some(found.index), &ErrorReply::OutOfMemory);
         } else {
             if let Some(queue) = &mut session.queue {
                 queue.push(found, args);
@@ -92,7 +101,16 @@ impl Shard {
     }
 
     /// A request was not understood, or not allowed: replies with the error; a transaction that was begun will not run.
-    pub(crate) fn refuse(&mut self, session: &mut Session, error: &ErrorReply) {
+    /// `index` is the command's number, if there is such a command.
+    pub(crate) fn refuse(
+        &mut self,
+        session: &mut Session,
+        index: Option<usize>,
+        error: &ErrorReply,
+    ) {
+        if let Some(index) = index {
+            self.stats.count_failure(index, Failure::Rejected);
+        }
         if *error == ErrorReply::WrongArity("exec".to_owned()) {
             self.discard(session);
             let text = error.to_string();

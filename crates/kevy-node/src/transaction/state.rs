@@ -3,9 +3,11 @@
 use super::exec::Exec;
 use super::participate::{access, claim_keys};
 use crate::host::Slot;
-use crate::message::{Access, Claim, Lent, Partial};
+use crate::message::{Access, Claim, Lent, Partial, Restored};
 use crate::query::{Answer, Finish};
-use kevy_engine::Command;
+use crate::tracking::Asker;
+use bytes::BytesMut;
+use kevy_engine::{Command, Wait};
 use kevy_proto::command::{Flags, Keys};
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
 use kevy_proto::resp::{Args, RequestBuffer, RespVersion};
@@ -16,6 +18,10 @@ pub(crate) struct Transaction {
     pub(super) caller: Caller,
     pub(super) work: Work,
     pub(super) phase: Phase,
+    /// Set if its command may have to wait.
+    pub(super) attempt: Option<Attempt>,
+    /// An entry that came by an offer.
+    pub(super) offered: Option<(Party, Lent)>,
     /// Why it will not be carried out.
     pub(super) denial: Option<Denial>,
     /// In the order of the shards' numbers.
@@ -33,12 +39,14 @@ pub(super) enum Denial {
 
 /// Whom the reply is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Caller {
-    pub(super) slot: Slot,
-    pub(super) connection: ConnectionId,
+pub(crate) struct Caller {
+    pub(crate) slot: Slot,
+    pub(crate) connection: ConnectionId,
     /// Its number among the session's replies.
-    pub(super) reply_number: u64,
-    pub(super) version: RespVersion,
+    pub(crate) reply_number: u64,
+    pub(crate) version: RespVersion,
+    /// As parts of the transaction are told; tracks if any of it reads for a client that tracks.
+    pub(crate) asker: Asker,
 }
 
 /// What is to be done.
@@ -68,14 +76,46 @@ pub(super) enum Phase {
 }
 
 /// Entries that have met here for a command.
-pub(super) struct Meeting<'a> {
-    pub(super) transaction: TransactionId,
-    /// The positions of their keys among the arguments.
-    pub(super) owners: &'a [(ShardId, Vec<usize>)],
-    /// As the owners lent them.
-    pub(super) lent: Vec<Lent>,
+#[derive(Debug)]
+pub(crate) struct Meeting<'a> {
+    pub(crate) asker: Asker,
+    /// Their keys.
+    pub(crate) keys: Args<'a>,
+    /// Who lent them.
+    pub(crate) parties: Vec<Party>,
+    /// As they lent them.
+    pub(crate) lent: Vec<Lent>,
     /// Whether the transaction goes on.
-    pub(super) keep_locks: bool,
+    pub(crate) keep_locks: bool,
+}
+
+/// Who lent entries for a command.
+#[derive(Debug)]
+pub(crate) struct Party {
+    pub(crate) shard: ShardId,
+    /// What it knows the loan by: the transaction, or an offer of its own.
+    pub(crate) transaction: TransactionId,
+    /// The positions of their keys among the arguments.
+    pub(crate) positions: Vec<usize>,
+}
+
+/// What came of a meeting.
+#[derive(Debug)]
+pub(crate) struct Met {
+    pub(crate) reply: BytesMut,
+    /// The command found nothing and may wait.
+    pub(crate) wait: Option<Box<Wait>>,
+    /// The entries, on their way back.
+    pub(crate) restored: Vec<(ShardId, Restored)>,
+}
+
+/// The run of a command that may have to wait.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    /// If it finds nothing, its session is blocked.
+    First,
+    /// Its session is blocked, and stays so if it finds nothing.
+    Again,
 }
 
 /// A shard that takes part.
@@ -128,6 +168,17 @@ impl Transaction {
                 watched.then_some(self.caller.connection)
             }
             Work::Parts(..) | Work::Together(..) | Work::Asking(_) => None,
+        }
+    }
+
+    /// Whether it may read for a client that tracks.
+    pub(super) fn reads(work: &Work) -> bool {
+        match work {
+            Work::Parts(command, _) | Work::Together(command, _) => {
+                command.flags.contains(Flags::READONLY)
+            }
+            Work::Exec(_) => true,
+            Work::Asking(_) => false,
         }
     }
 

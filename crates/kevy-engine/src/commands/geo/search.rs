@@ -9,7 +9,6 @@ use crate::value::SortedSet;
 use crate::value::sorted_set::Accumulator;
 use crate::{Command, Context, double};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use kevy_proto::command::{Flags, Keys, ONE_KEY, Placement, Row, TWO_KEYS};
@@ -145,6 +144,15 @@ impl Form {
         matches!(self, Self::Search | Self::SearchStore)
     }
 
+    /// What storing the result is called.
+    fn store_event(self) -> &'static str {
+        if self.is_search() {
+            "geosearchstore"
+        } else {
+            "georadiusstore"
+        }
+    }
+
     fn may_store(self) -> bool {
         matches!(
             self,
@@ -219,7 +227,7 @@ fn search(cx: &mut Context<'_>, args: Args<'_>, form: Form) -> Result<(), ErrorR
     match request.destination {
         Some(key) => store_found(
             cx,
-            key,
+            (key, form.store_event()),
             &found,
             request.store_distances.then_some(unit_metres),
         ),
@@ -371,8 +379,8 @@ impl<'a> Request<'a> {
             None
         };
         if let Some(text) = missing {
-            let command = String::from_utf8_lossy(args.at(0));
-            return Err(ErrorReply::Other(format!("ERR {text} {command}").into()));
+            let before = format!("ERR {text} ");
+            return Err(ErrorReply::quoting(&before, args.at(0), ""));
         }
         if self.any && self.count == 0 {
             return Err(ErrorReply::text(
@@ -466,14 +474,19 @@ fn places_in(set: &SortedSet, region: &Region, enough: usize) -> Vec<Found> {
 }
 
 /// Stores the places found; with their distances in units of so many metres for scores, if that is given.
-fn store_found(cx: &mut Context<'_>, key: &[u8], found: &[Found], unit_metres: Option<f64>) {
+fn store_found(
+    cx: &mut Context<'_>,
+    (key, event): (&[u8], &'static str),
+    found: &[Found],
+    unit_metres: Option<f64>,
+) {
     let limits = cx.keyspace.encoding_limits();
     let mut result = Accumulator::new(&limits);
     for place in found {
         let score = unit_metres.map_or(place.score, |metres| place.distance_m / metres);
         result.add(&place.member, score, |_, new| new);
     }
-    let count = store(cx, key, result.into_set());
+    let count = store(cx, key, result.into_set(), event);
     cx.reply.length(count);
 }
 

@@ -5,7 +5,7 @@ use crate::commands::expiry::name_of;
 use crate::long_double::LongDouble;
 use crate::number::{integer, parse_i64};
 use crate::value::hash::Field;
-use crate::{Context, value};
+use crate::{Context, EventClasses, value};
 use alloc::vec::Vec;
 use kevy_proto::resp::{Args, ErrorReply};
 
@@ -35,6 +35,7 @@ fn set_pairs(cx: &mut Context<'_>, args: Args<'_>) -> Result<usize, ErrorReply> 
             .count()
     })?;
     emit_for_fields(cx, &[b"HSET", key], pairs.iter());
+    cx.keyspace.note_event(EventClasses::HASH, "hset", key);
     Ok(added)
 }
 
@@ -54,6 +55,7 @@ pub(super) fn hsetnx(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorRe
     })?;
     if added {
         cx.effects.emit(&[b"HSET", key, name, value]);
+        cx.keyspace.note_event(EventClasses::HASH, "hset", key);
     }
     cx.reply.integer(i64::from(added));
     Ok(())
@@ -68,6 +70,7 @@ pub(super) fn hdel(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorRepl
     .unwrap_or_default();
     if !removed.is_empty() {
         emit_for_fields(cx, &[b"HDEL", key], removed.iter().copied());
+        cx.keyspace.note_event(EventClasses::HASH, "hdel", key);
     }
     cx.reply.length(removed.len());
     Ok(())
@@ -75,7 +78,7 @@ pub(super) fn hdel(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorRepl
 
 pub(super) fn hincrby(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let by = integer(args.at(3))?;
-    let text = compute(cx, args, |old| {
+    let text = compute(cx, args, "hincrby", |old| {
         let old = old.map_or(Some(0), parse_i64);
         let old = old.ok_or(ErrorReply::text("ERR hash value is not an integer"))?;
         let new = old.checked_add(by).ok_or(ErrorReply::IncrementOverflow)?;
@@ -90,7 +93,7 @@ pub(super) fn hincrbyfloat(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), E
     if by.is_infinite() {
         return Err(ErrorReply::text("ERR value is NaN or Infinity"));
     }
-    let text = compute(cx, args, |old| {
+    let text = compute(cx, args, "hincrbyfloat", |old| {
         let old = LongDouble::parse(old.unwrap_or(b"0"));
         old.ok_or(ErrorReply::text("ERR hash value is not a float"))?
             .checked_add(by)
@@ -105,6 +108,7 @@ pub(super) fn hincrbyfloat(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), E
 fn compute(
     cx: &mut Context<'_>,
     args: Args<'_>,
+    event: &'static str,
     new: impl FnOnce(Option<&[u8]>) -> Result<Vec<u8>, ErrorReply>,
 ) -> Result<Vec<u8>, ErrorReply> {
     let (key, name) = (args.at(1), args.at(2));
@@ -121,6 +125,7 @@ fn compute(
         Ok((value, deadline))
     };
     let (value, deadline) = edit_or_create(cx, key, set)??;
+    cx.keyspace.note_event(EventClasses::HASH, event, key);
     cx.effects.emit(&[b"HSET", key, name, &value]);
     if let Some(deadline) = deadline {
         let mut digits = itoa::Buffer::new();

@@ -8,7 +8,7 @@ use crate::keyspace::ExpiryMode;
 use crate::number::{integer, parse_i64};
 use crate::value::Hash;
 use crate::value::hash::LATEST_DEADLINE_MS;
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use alloc::vec::Vec;
 use kevy_proto::resp::{Args, ErrorReply};
 use kevy_proto::time::UnixMillis;
@@ -71,11 +71,13 @@ fn hexpire(cx: &mut Context<'_>, args: Args<'_>, given: Given) -> Result<(), Err
     let changed = changed_fields(names, outcomes.as_deref());
     if !changed.is_empty() && passed {
         emit_for_fields(cx, &[b"HDEL", key], changed);
+        cx.keyspace.note_event(EventClasses::HASH, "hdel", key);
     } else if !changed.is_empty() {
         let [mut at, mut count] = [itoa::Buffer::new(); 2];
         let at = at.format(deadline.0).as_bytes();
         let count = count.format(changed.len()).as_bytes();
         emit_for_fields(cx, &[b"HPEXPIREAT", key, at, b"FIELDS", count], changed);
+        cx.keyspace.note_event(EventClasses::HASH, "hexpire", key);
     }
     reply_outcomes(cx, names, outcomes);
     Ok(())
@@ -180,6 +182,7 @@ fn hpersist(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         let mut digits = itoa::Buffer::new();
         let count = digits.format(changed.len()).as_bytes();
         emit_for_fields(cx, &[b"HPERSIST", key, b"FIELDS", count], changed);
+        cx.keyspace.note_event(EventClasses::HASH, "hpersist", key);
     }
     reply_outcomes(cx, names, outcomes);
     Ok(())

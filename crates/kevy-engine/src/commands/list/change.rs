@@ -4,7 +4,7 @@ use super::{position_of, range_of};
 use crate::commands::is_option;
 use crate::number::integer;
 use crate::value::{End, List};
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 
@@ -75,6 +75,7 @@ fn lset(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         })?
         .ok_or(ErrorReply::NoSuchKey)??;
     cx.effects.emit(&[b"LSET", key, args.at(2), element]);
+    cx.keyspace.note_event(EventClasses::LIST, "lset", key);
     cx.reply.ok();
     Ok(())
 }
@@ -99,6 +100,7 @@ fn linsert(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         Some(None) => cx.reply.integer(-1),
         Some(Some(length)) => {
             cx.effects.emit(&[b"LINSERT", key, name, pivot, element]);
+            cx.keyspace.note_event(EventClasses::LIST, "linsert", key);
             cx.reply.length(length);
         }
     }
@@ -121,6 +123,7 @@ fn lrem(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         .unwrap_or(0);
     if removed > 0 {
         cx.effects.emit(&[b"LREM", key, args.at(2), element]);
+        cx.keyspace.note_event(EventClasses::LIST, "lrem", key);
     }
     cx.reply.length(removed);
     Ok(())
@@ -135,9 +138,11 @@ fn ltrim(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
             let before = list.len();
             list.trim(range_of(start, end, before), limits);
             before - list.len()
-        })?
-        .unwrap_or(0);
-    if removed > 0 {
+        })?;
+    if removed.is_some() {
+        cx.keyspace.note_event(EventClasses::LIST, "ltrim", key);
+    }
+    if removed.is_some_and(|removed| removed > 0) {
         cx.effects.emit(&[b"LTRIM", key, args.at(2), args.at(3)]);
     }
     cx.reply.ok();

@@ -1,7 +1,7 @@
 //! Lists that grow at an end: `LPUSH RPUSH LPUSHX RPUSHX`.
 
 use crate::value::{End, List};
-use crate::{Command, Context, Effects};
+use crate::{Command, Context, Effects, EventClasses};
 use alloc::vec;
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
@@ -63,6 +63,8 @@ fn push(cx: &mut Context<'_>, args: Args<'_>, end: End) -> Result<(), ErrorReply
                 list.len()
             })?;
     emit_push(cx.effects, end, args);
+    cx.keyspace
+        .note_event(EventClasses::LIST, push_event(end), args.at(1));
     cx.reply.length(length);
     Ok(())
 }
@@ -76,9 +78,19 @@ fn push_if_there(cx: &mut Context<'_>, args: Args<'_>, end: End) -> Result<(), E
         })?;
     if length.is_some() {
         emit_push(cx.effects, end, args);
+        cx.keyspace
+            .note_event(EventClasses::LIST, push_event(end), args.at(1));
     }
     cx.reply.length(length.unwrap_or(0));
     Ok(())
+}
+
+/// What pushing to `end` is called.
+pub(super) fn push_event(end: End) -> &'static str {
+    match end {
+        End::Left => "lpush",
+        End::Right => "rpush",
+    }
 }
 
 /// Tells the log what was pushed, by a request with the arguments of `args`.

@@ -1,9 +1,10 @@
-//! One element moved from a list to another: `LMOVE RPOPLPUSH`, and what serves `BLMOVE BRPOPLPUSH`.
+//! One element moved from a list to another: `LMOVE RPOPLPUSH`.
 
-use super::pop::emit_pop;
+use super::pop::{emit_pop, pop_event};
+use super::push::push_event;
 use super::{end_at, end_name};
 use crate::value::{End, List};
-use crate::{Command, Context, Effects, Keyspace};
+use crate::{Command, Context, Effects, EventClasses, Keyspace};
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, Placement, Row, TWO_KEYS};
 use kevy_proto::resp::{Args, ErrorReply};
@@ -56,11 +57,11 @@ fn reply_moved(cx: &mut Context<'_>, args: Args<'_>, ends: (End, End)) -> Result
 }
 
 /// Moves one element from the list `source` to the list `destination`, which may be the same, with the effects of it, and
-/// returns the element; `None` if there is no source. For `LMOVE` and for clients that wait.
+/// returns the element; `None` if there is no source.
 ///
 /// # Errors
 /// [`ErrorReply::WrongType`] if one of the keys holds something else; then nothing was changed.
-pub fn move_element(
+pub(super) fn move_element(
     keyspace: &mut Keyspace,
     now: Now,
     effects: &mut Effects,
@@ -77,14 +78,18 @@ pub fn move_element(
         if from != to {
             rotate(keyspace, now, effects, source, from)?;
         }
+        keyspace.note_event(EventClasses::LIST, push_event(to), destination);
+        keyspace.note_event(EventClasses::LIST, pop_event(from), source);
         return Ok(Some(element));
     }
     keyspace.edit_or_create(destination, now, effects, |list: &mut List, limits| {
         list.push(to, core::iter::once(element.as_slice()), limits);
     })?;
+    keyspace.note_event(EventClasses::LIST, push_event(to), destination);
     keyspace.edit(source, now, effects, |list: &mut List, limits| {
         list.pop(from, 1, limits);
     })?;
+    keyspace.note_event(EventClasses::LIST, pop_event(from), source);
     emit_pop(effects, source, from, 1);
     let name: &[u8] = match to {
         End::Left => b"LPUSH",

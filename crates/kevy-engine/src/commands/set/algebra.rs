@@ -5,7 +5,7 @@ use crate::commands::is_option;
 use crate::keyspace::Entry;
 use crate::number::parse_i64;
 use crate::value::{Collection, EncodingLimits, Member, Set};
-use crate::{Command, Context, Effects, Keyspace};
+use crate::{Command, Context, Effects, EventClasses, Keyspace};
 use alloc::vec::Vec;
 use kevy_proto::command::{ALL_KEYS, Flags, Keys};
 use kevy_proto::resp::{Args, ErrorReply};
@@ -85,6 +85,17 @@ enum Combination {
     Difference,
 }
 
+impl Combination {
+    /// What storing the result is called.
+    fn store_event(self) -> &'static str {
+        match self {
+            Self::Intersection => "sinterstore",
+            Self::Union => "sunionstore",
+            Self::Difference => "sdiffstore",
+        }
+    }
+}
+
 fn reply_combined(
     cx: &mut Context<'_>,
     args: Args<'_>,
@@ -113,13 +124,17 @@ fn store_combined(
     let limits = cx.keyspace.encoding_limits();
     let sets = sets_at(cx.keyspace, cx.now, cx.effects, args.skip(2))?;
     let combined = combine(&sets, combination, &limits);
-    if cx.keyspace.remove(destination, cx.now, cx.effects) {
+    let before = cx.keyspace.remove(destination, cx.now, cx.effects);
+    if before {
         cx.effects.emit(&[b"DEL", destination]);
     }
     combined.emit_rebuild(destination, cx.effects);
     cx.reply.length(combined.len());
-    cx.keyspace
+    let now = cx
+        .keyspace
         .set_collection(destination, combined, cx.now, cx.effects);
+    let event = (EventClasses::SET, combination.store_event());
+    cx.keyspace.note_stored(event, destination, (before, now));
     Ok(())
 }
 

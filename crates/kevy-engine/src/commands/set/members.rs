@@ -3,7 +3,7 @@
 use super::row;
 use crate::commands::element_scan::{self, ElementScan};
 use crate::value::{Member, Set};
-use crate::{Command, Context, Effects};
+use crate::{Command, Context, Effects, EventClasses};
 use alloc::vec;
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, ONE_KEY, TWO_KEYS};
@@ -85,6 +85,8 @@ fn sadd(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
             })?;
     if added > 0 {
         emit(cx.effects, b"SADD", args);
+        cx.keyspace
+            .note_event(EventClasses::SET, "sadd", args.at(1));
     }
     cx.reply.length(added);
     Ok(())
@@ -100,6 +102,8 @@ fn srem(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         .unwrap_or(0);
     if removed > 0 {
         emit(cx.effects, b"SREM", args);
+        cx.keyspace
+            .note_event(EventClasses::SET, "srem", args.at(1));
     }
     cx.reply.length(removed);
     Ok(())
@@ -148,6 +152,7 @@ fn move_member(
             set.remove(member)
         })?;
     cx.effects.emit(&[b"SREM", source, member]);
+    cx.keyspace.note_event(EventClasses::SET, "srem", source);
     let is_new =
         cx.keyspace
             .edit_or_create(destination, cx.now, cx.effects, |set: &mut Set, limits| {
@@ -155,6 +160,8 @@ fn move_member(
             })?;
     if is_new {
         cx.effects.emit(&[b"SADD", destination, member]);
+        cx.keyspace
+            .note_event(EventClasses::SET, "sadd", destination);
     }
     Ok(true)
 }

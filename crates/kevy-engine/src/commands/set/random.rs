@@ -3,7 +3,7 @@
 use super::row;
 use crate::number::{integer, parse_i64};
 use crate::value::{Set, emit_in_batches};
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, ONE_KEY};
 use kevy_proto::resp::{Args, ErrorReply};
@@ -51,6 +51,7 @@ fn pop_one(cx: &mut Context<'_>, key: &[u8]) -> Result<(), ErrorReply> {
         .flatten();
     if let Some(member) = &popped {
         cx.effects.emit(&[b"SREM", key, member]);
+        cx.keyspace.note_event(EventClasses::SET, "spop", key);
     }
     cx.reply.bulk_or_null(popped.as_deref());
     Ok(())
@@ -78,6 +79,9 @@ fn pop_many(cx: &mut Context<'_>, key: &[u8], count: &[u8]) -> Result<(), ErrorR
                 (chosen, false)
             })?;
     let (members, all) = popped.unwrap_or_default();
+    if !members.is_empty() {
+        cx.keyspace.note_event(EventClasses::SET, "spop", key);
+    }
     if all {
         cx.effects.emit(&[b"DEL", key]);
     } else {

@@ -10,10 +10,7 @@ pub(super) fn lookup(cx: &mut Context<'_>, pattern: &[u8], element: &[u8]) -> Op
     if pattern == b"#" {
         return Some(element.to_vec());
     }
-    let star = memchr::memchr(b'*', pattern)?;
-    let (before, after) = (&pattern[..star], &pattern[star + 1..]);
-    let (after, field) = split_field(after);
-    let key = [before, element, after].concat();
+    let (key, field) = target(pattern, element)?;
     let now_ms = cx.keyspace.fields_now_ms(cx.now);
     let entry = cx.keyspace.lookup(&key, cx.now, cx.effects)?;
     match (entry, field) {
@@ -27,6 +24,15 @@ pub(super) fn lookup(cx: &mut Context<'_>, pattern: &[u8], element: &[u8]) -> Op
         (Entry::String(_), Some(_)) => None,
         (entry, None) => entry.string().ok().map(<[u8]>::to_vec),
     }
+}
+
+/// The key that `pattern` leads to from `element`, and the field of the hash there if it names one. None if it leads to no
+/// other key.
+pub(super) fn target<'a>(pattern: &'a [u8], element: &[u8]) -> Option<(Vec<u8>, Option<&'a [u8]>)> {
+    let star = memchr::memchr(b'*', pattern)?;
+    let (before, after) = (&pattern[..star], &pattern[star + 1..]);
+    let (after, field) = split_field(after);
+    Some(([before, element, after].concat(), field))
 }
 
 /// What stands before `->`, and the name of the field after it if there is one.

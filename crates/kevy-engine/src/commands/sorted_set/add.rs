@@ -3,7 +3,7 @@
 use crate::commands::is_option;
 use crate::value::sorted_set::{emit_additions, is_change};
 use crate::value::{EncodingLimits, SortedSet};
-use crate::{Command, Context, double};
+use crate::{Command, Context, EventClasses, double};
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
@@ -191,6 +191,10 @@ pub(in crate::commands) fn add<'a>(
             .edit_or_create(key, cx.now, cx.effects, change)??
     };
     emit_additions(key, outcome.changes.iter().copied(), cx.effects);
+    if !outcome.changes.is_empty() {
+        let event = if options.increment { "zincr" } else { "zadd" };
+        cx.keyspace.note_event(EventClasses::SORTED_SET, event, key);
+    }
     match (options.increment, outcome.score) {
         (true, Some(score)) => cx.reply.double(score),
         (true, None) => cx.reply.null(),

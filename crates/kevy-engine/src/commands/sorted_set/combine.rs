@@ -215,7 +215,7 @@ fn store_combined(
     let limits = cx.keyspace.encoding_limits();
     let (inputs, options) = read(cx, args, form)?;
     let result = combine(form.operation, inputs, options.aggregate, &limits).into_set();
-    let count = store(cx, args.at(1), result);
+    let count = store(cx, args.at(1), result, name);
     cx.reply.length(count);
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::commands::is_option;
 use crate::number::integer;
 use crate::value::SortedSet;
 use crate::value::sorted_set::emit_removals;
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, Keys, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
@@ -59,7 +59,7 @@ pub(in crate::commands) const COMMANDS: &[Command] = &[
 
 /// An end of a sorted set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(super) enum End {
     /// The lowest score first.
     Min,
     /// The highest score first.
@@ -76,7 +76,7 @@ type PoppedFrom<'a> = (&'a [u8], Vec<Popped>);
 ///
 /// # Errors
 /// [`ErrorReply::WrongType`] if a key before that holds something else.
-pub fn pop_first<'a>(
+pub(super) fn pop_first<'a>(
     cx: &mut Context<'_>,
     keys: impl IntoIterator<Item = &'a [u8]>,
     end: End,
@@ -98,7 +98,7 @@ pub fn pop_first<'a>(
 ///
 /// # Errors
 /// [`ErrorReply::WrongType`] if a key before that holds something else.
-pub fn pop_first_many<'a>(
+pub(super) fn pop_first_many<'a>(
     cx: &mut Context<'_>,
     keys: impl IntoIterator<Item = &'a [u8]>,
     end: End,
@@ -153,6 +153,13 @@ fn take(
     };
     let popped = cx.keyspace.edit(key, cx.now, cx.effects, take)?;
     let popped = popped.unwrap_or_default();
+    if !popped.is_empty() {
+        let event = match end {
+            End::Min => "zpopmin",
+            End::Max => "zpopmax",
+        };
+        cx.keyspace.note_event(EventClasses::SORTED_SET, event, key);
+    }
     emit_removals(key, popped.iter().map(|(m, _)| &m[..]), cx.effects);
     Ok(popped)
 }
@@ -204,7 +211,7 @@ fn zmpop(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
 ///
 /// # Errors
 /// Numbers that are not positive, and a wrong syntax, as Redis words them.
-pub fn many_options(args: Args<'_>) -> Result<(KeyList<'_>, End, usize), ErrorReply> {
+pub(super) fn many_options(args: Args<'_>) -> Result<(KeyList<'_>, End, usize), ErrorReply> {
     let numkeys = positive(args.at(0), "ERR numkeys should be greater than 0")?;
     let end_at = numkeys.saturating_add(1);
     let end = if is_option(args, end_at, "min") {
@@ -238,14 +245,14 @@ fn positive(text: &[u8], error: &'static str) -> Result<usize, ErrorReply> {
 
 /// Keys that a number comes before.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyList<'a> {
+pub(super) struct KeyList<'a> {
     args: Args<'a>,
     numkeys: usize,
 }
 
 impl<'a> KeyList<'a> {
     /// The keys in order.
-    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+    pub(super) fn iter(self) -> impl Iterator<Item = &'a [u8]> {
         self.args.skip(1).iter().take(self.numkeys)
     }
 }

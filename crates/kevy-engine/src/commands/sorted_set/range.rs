@@ -196,7 +196,7 @@ fn zrangestore(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
             result.set(member, score, &limits);
         }
     }
-    let count = store(cx, args.at(1), result);
+    let count = store(cx, args.at(1), result, "zrangestore");
     cx.reply.length(count);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::bounds::{Bounds, MemberBounds, RankBounds, ScoreBounds};
 use crate::value::SortedSet;
 use crate::value::sorted_set::emit_removals;
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
@@ -74,27 +74,36 @@ fn zrem(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         })?;
     let removed = removed.unwrap_or_default();
     cx.reply.length(removed.len());
+    if !removed.is_empty() {
+        cx.keyspace
+            .note_event(EventClasses::SORTED_SET, "zrem", key);
+    }
     emit_removals(key, removed.into_iter(), cx.effects);
     Ok(())
 }
 
 fn zremrangebyrank(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let bounds = Bounds::Ranks(RankBounds::parse(args.at(2), args.at(3))?);
-    remove_range(cx, args.at(1), &bounds)
+    remove_range(cx, args.at(1), &bounds, "zremrangebyrank")
 }
 
 fn zremrangebyscore(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let bounds = Bounds::Scores(ScoreBounds::parse(args.at(2), args.at(3))?);
-    remove_range(cx, args.at(1), &bounds)
+    remove_range(cx, args.at(1), &bounds, "zremrangebyscore")
 }
 
 fn zremrangebylex(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let bounds = Bounds::Members(MemberBounds::parse(args.at(2), args.at(3))?);
-    remove_range(cx, args.at(1), &bounds)
+    remove_range(cx, args.at(1), &bounds, "zremrangebylex")
 }
 
 /// The log is told the ranks, which mean the same wherever the set is the same.
-fn remove_range(cx: &mut Context<'_>, key: &[u8], bounds: &Bounds<'_>) -> Result<(), ErrorReply> {
+fn remove_range(
+    cx: &mut Context<'_>,
+    key: &[u8],
+    bounds: &Bounds<'_>,
+    event: &'static str,
+) -> Result<(), ErrorReply> {
     let removed = cx
         .keyspace
         .edit(key, cx.now, cx.effects, |set: &mut SortedSet, _| {
@@ -108,6 +117,7 @@ fn remove_range(cx: &mut Context<'_>, key: &[u8], bounds: &Bounds<'_>) -> Result
         let first = first.format(ranks.start).as_bytes();
         let last = last.format(ranks.end - 1).as_bytes();
         cx.effects.emit(&[b"ZREMRANGEBYRANK", key, first, last]);
+        cx.keyspace.note_event(EventClasses::SORTED_SET, event, key);
     }
     cx.reply.length(ranks.len());
     Ok(())

@@ -1,13 +1,12 @@
 //! Pending entries that change hands: `XCLAIM XAUTOCLAIM`.
 
-use super::{GroupChange, GroupName, id, no_group, other, reply_entry, reply_id, shown};
+use super::{GroupChange, GroupName, id, no_group, reply_entry, reply_id};
 use crate::commands::is_option;
 use crate::keyspace::ExpiryMode;
 use crate::number::{integer, parse_i64};
 use crate::value::EncodingLimits;
 use crate::value::stream::{ConsumerNumber, Entries, Group, Pending, Stream, StreamId};
 use crate::{Command, Context};
-use alloc::format;
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, Encoder, ErrorReply};
@@ -152,7 +151,7 @@ fn xclaim(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     };
     let change = cx.keyspace.edit(key, cx.now, cx.effects, change)?;
     if let Some(change) = change.flatten() {
-        change.emit(GroupName { key, name }, args.at(3), cx.effects);
+        change.emit(GroupName { key, name }, args.at(3), cx);
     }
     Ok(())
 }
@@ -206,10 +205,8 @@ fn parse_xclaim<'a>(
             }
             (b"lastid", Some(value)) => last_id = id::parse(value)?,
             _ => {
-                return Err(other(format!(
-                    "ERR Unrecognized XCLAIM option '{}'",
-                    shown(args.at(at - 1))
-                )));
+                let before = "ERR Unrecognized XCLAIM option '";
+                return Err(ErrorReply::quoting(before, args.at(at - 1), "'"));
             }
         }
         at += 1;
@@ -246,8 +243,11 @@ fn xautoclaim(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         })
     };
     let change = cx.keyspace.edit(key, cx.now, cx.effects, change)?;
+    if change.is_none() {
+        cx.keyspace.note_miss(key);
+    }
     let change = change.flatten().ok_or_else(|| no_group(key, name, ""))?;
-    change.emit(GroupName { key, name }, args.at(3), cx.effects);
+    change.emit(GroupName { key, name }, args.at(3), cx);
     Ok(())
 }
 

@@ -1,11 +1,14 @@
 //! Consumer groups: `XGROUP`, and `XACK`.
 
-use super::{GroupName, bad_subcommand, emit_progress, emit_with_tail, id, no_group_in_key};
+use super::{
+    GroupName, bad_subcommand, emit_progress, emit_with_tail, id, no_group_in_key,
+    note_consumer_created,
+};
 use crate::commands::is_option;
 use crate::number::integer;
 use crate::value::EncodingLimits;
 use crate::value::stream::{Group, IdText, Stream, StreamId};
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, Keys, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
@@ -146,13 +149,32 @@ impl Options {
     }
 }
 
+/// `XGROUP CREATE key group id MKSTREAM ENTRIESREAD n`.
+const LONGEST_CREATE: usize = 8;
+/// `XGROUP SETID key group id ENTRIESREAD n`.
+const LONGEST_SETID: usize = 7;
+
+/// Options may be repeated, but not beyond the length of each of them once; Redis notices after the key and the group.
+fn limit_repetition(args: Args<'_>, longest: usize) -> Result<(), ErrorReply> {
+    if args.len() > longest {
+        return Err(bad_subcommand(args.at(1), "XGROUP"));
+    }
+    Ok(())
+}
+
 fn create(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let options = Options::parse(args, true)?;
     let (key, name) = (args.at(2), args.at(3));
-    let stream = cx.keyspace.collection::<Stream>(key, cx.now, cx.effects)?;
+    let is_there = cx.keyspace.is_alive(key, cx.now, cx.effects);
+    let stream = if is_there {
+        cx.keyspace.collection::<Stream>(key, cx.now, cx.effects)?
+    } else {
+        None
+    };
     if stream.is_none() && !options.mkstream {
         return Err(NO_KEY);
     }
+    limit_repetition(args, LONGEST_CREATE)?;
     let last_id = match args.at(4) {
         b"$" => last_id(stream),
         text => id::parse(text)?,
@@ -178,6 +200,8 @@ fn create(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         b"ENTRIESREAD",
         digits.format(options.entries_read.unwrap_or(-1)).as_bytes(),
     ]);
+    cx.keyspace
+        .note_event(EventClasses::STREAM, "xgroup-create", key);
     cx.reply.ok();
     Ok(())
 }
@@ -193,6 +217,7 @@ fn set_id(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         name: args.at(3),
     };
     let changed = edit_group(cx, group, |stream, _| {
+        limit_repetition(args, LONGEST_SETID)?;
         let last_id = match args.at(4) {
             b"$" => last_id(Some(stream)),
             text => id::parse_bound(text, 0)?,
@@ -208,6 +233,8 @@ fn set_id(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     if let Some(last_id) = changed {
         emit_progress(group, last_id, options.entries_read, cx.effects);
     }
+    cx.keyspace
+        .note_event(EventClasses::STREAM, "xgroup-setid", group.key);
     cx.reply.ok();
     Ok(())
 }
@@ -219,6 +246,8 @@ fn destroy(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let destroyed = destroyed.ok_or(NO_KEY)?;
     if destroyed {
         cx.effects.emit(&[b"XGROUP", b"DESTROY", key, name]);
+        cx.keyspace
+            .note_event(EventClasses::STREAM, "xgroup-destroy", key);
     }
     cx.reply.integer(i64::from(destroyed));
     Ok(())
@@ -236,6 +265,7 @@ fn create_consumer(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorRepl
     if created {
         cx.effects
             .emit(&[b"XGROUP", b"CREATECONSUMER", key, name, consumer]);
+        note_consumer_created(cx.keyspace, key);
     }
     cx.reply.integer(i64::from(created));
     Ok(())
@@ -250,6 +280,8 @@ fn delete_consumer(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorRepl
     if pending.is_some() {
         cx.effects
             .emit(&[b"XGROUP", b"DELCONSUMER", key, name, consumer]);
+        cx.keyspace
+            .note_event(EventClasses::STREAM, "xgroup-delconsumer", key);
     }
     cx.reply.length(pending.unwrap_or(0));
     Ok(())
@@ -310,6 +342,9 @@ fn xack(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         acknowledged.unwrap_or(Ok(Vec::new()))
     };
     let acknowledged = cx.keyspace.edit(key, cx.now, cx.effects, acknowledge)?;
+    if acknowledged.is_none() {
+        cx.keyspace.note_miss(key);
+    }
     let acknowledged = acknowledged.transpose()?.unwrap_or_default();
     if !acknowledged.is_empty() {
         let texts: Vec<IdText> = acknowledged.iter().map(|id| id.text()).collect();

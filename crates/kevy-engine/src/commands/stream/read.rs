@@ -53,12 +53,12 @@ pub(in crate::commands) const COMMANDS: &[Command] = &[
 /// A reading request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read<'a> {
-    args: Args<'a>,
+    pub(super) args: Args<'a>,
     /// How long to wait, in milliseconds, 0 for ever; `None`: not at all.
     pub(super) block_ms: Option<i64>,
     /// The most entries per stream.
     limit: usize,
-    group: Option<GroupOption<'a>>,
+    pub(super) group: Option<GroupOption<'a>>,
     /// Position of the first key.
     pub(super) keys_at: usize,
     /// Number of streams: their ids follow their keys.
@@ -66,8 +66,8 @@ pub(super) struct Read<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct GroupOption<'a> {
-    name: &'a [u8],
+pub(super) struct GroupOption<'a> {
+    pub(super) name: &'a [u8],
     consumer: &'a [u8],
     /// Nothing becomes pending.
     noack: bool,
@@ -198,6 +198,9 @@ fn xread(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         }
     }
     parts.write(&mut cx.reply);
+    if parts.count == 0 {
+        read.wait(cx);
+    }
     Ok(())
 }
 
@@ -230,10 +233,13 @@ fn xreadgroup(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         let change = cx.keyspace.edit(key, cx.now, cx.effects, deliver)?;
         if let Some(change) = change.flatten() {
             let name = option.name;
-            change.emit(GroupName { key, name }, option.consumer, cx.effects);
+            change.emit(GroupName { key, name }, option.consumer, cx);
         }
     }
     parts.write(&mut cx.reply);
+    if parts.count == 0 {
+        read.wait(cx);
+    }
     Ok(())
 }
 

@@ -1,69 +1,101 @@
-//! Waiting for entries: what a host needs to make `XREAD BLOCK` and `XREADGROUP BLOCK` wait.
-//!
-//! The commands themselves never wait: with nothing to read they reply the null array. The host that got one from a
-//! command with `BLOCKING` asks [`stream_wait`] in the same turn. The answer names the time to wait and the request to
-//! run again whenever one of its keys changed, until it replies anything but the null array.
+//! Readers that wait: `XREAD BLOCK` and `XREADGROUP BLOCK` with nothing to read ([`Wait`]).
 
 use super::read::Read;
 use crate::Context;
 use crate::commands::is_option;
+use crate::keyspace::Entry;
+use crate::value::Collection;
+use crate::value::stream::{Stream, StreamId};
+use crate::wait::{Awaited, Wait};
+use alloc::boxed::Box;
+use core::time::Duration;
 use kevy_proto::resp::{Args, RequestBuffer};
 
-/// What a reader waits for.
-#[derive(Clone, Debug)]
-pub struct StreamWait {
-    /// How long, in milliseconds; 0: for ever. When it has passed the reply is the null array.
-    pub timeout_ms: i64,
-    /// The request to run again. It says no longer `BLOCK`, and where it said `$` it says now which entry that was: an
-    /// entry added between two turns is not missed. Its keys are those to watch.
-    pub request: RequestBuffer,
+/// Whether the reader with `args` would wait if it found nothing.
+pub(crate) fn stream_blocks(args: Args<'_>) -> bool {
+    parse(args).is_some_and(|read| read.block_ms.is_some())
 }
 
-/// Whether the reader with `args` would wait if it found nothing (`XREAD .. BLOCK`).
-pub fn stream_blocks(args: Args<'_>) -> bool {
-    let in_group = is_option(args, 0, "xreadgroup");
-    Read::parse(args, in_group).is_ok_and(|read| read.block_ms.is_some())
+fn parse(args: Args<'_>) -> Option<Read<'_>> {
+    Read::parse(args, is_option(args, 0, "xreadgroup")).ok()
 }
 
-/// Whether the reader with `args`, which found nothing just now, wants to wait, and for what.
-pub fn stream_wait(cx: &mut Context<'_>, args: Args<'_>) -> Option<StreamWait> {
-    let in_group = is_option(args, 0, "xreadgroup");
-    let read = Read::parse(args, in_group).ok()?;
-    let timeout_ms = read.block_ms?;
-    let mut request = RequestBuffer::new();
-    let mut at = 0;
-    while at < read.keys_at + read.streams {
-        // A group or consumer may be called `block`: they stand behind `GROUP` and are stepped over.
-        if is_option(args, at, "block") && at < read.keys_at {
-            at += 2;
-            continue;
-        }
-        let words = if is_option(args, at, "group") && at < read.keys_at {
-            3
-        } else {
-            1
+impl Read<'_> {
+    /// Nothing was found: if the reader wants to wait, says for what. Where it said `$` it waits for what comes after the
+    /// entry that is the last one now: one added between two runs is not missed.
+    pub(super) fn wait(&self, cx: &mut Context<'_>) {
+        let Some(block_ms) = self.block_ms else {
+            return;
         };
-        for word in at..at + words {
-            request.push(args.at(word));
+        let ids = self.keys_at + self.streams;
+        let mut request = None;
+        if self.args.skip(ids).iter().any(|id| id == b"$") {
+            let mut resolved = RequestBuffer::new();
+            self.args
+                .iter()
+                .take(ids)
+                .for_each(|arg| resolved.push(arg));
+            for index in 0..self.streams {
+                match (self.args.at(ids + index), self.after(cx, index)) {
+                    (b"$", Ok(last)) => resolved.push(last.text().as_bytes()),
+                    (id, _) => resolved.push(id),
+                }
+            }
+            request = Some(resolved);
         }
-        at += words;
+        cx.wait = Some(Box::new(Wait {
+            timeout: u64::try_from(block_ms)
+                .ok()
+                .filter(|ms| *ms > 0)
+                .map(Duration::from_millis),
+            request,
+            sources: self.streams,
+            awaited: if self.group.is_some() {
+                Awaited::Group
+            } else {
+                Awaited::Stream
+            },
+        }));
     }
-    for index in 0..read.streams {
-        match args.at(at + index) {
-            b"$" => request.push(read.after(cx, index).ok()?.text().as_bytes()),
-            id => request.push(id),
-        }
-    }
-    Some(StreamWait {
-        timeout_ms,
-        request,
+}
+
+/// The same request, reading of its streams only the one at `key`.
+pub fn request_for_stream(args: Args<'_>, key: &[u8]) -> RequestBuffer {
+    let Some(read) = parse(args) else {
+        return RequestBuffer::from_args(args);
+    };
+    let mut request = RequestBuffer::new();
+    args.iter()
+        .take(read.keys_at)
+        .for_each(|arg| request.push(arg));
+    let wanted = || (read.keys_at..read.keys_at + read.streams).filter(|at| args.at(*at) == key);
+    wanted().for_each(|at| request.push(args.at(at)));
+    wanted().for_each(|at| request.push(args.at(at + read.streams)));
+    request
+}
+
+/// Whether `XREADGROUP` with `args` has anything to say now that `entry` is at one of its keys: entries that its group was
+/// not given, or that there is no such group.
+pub(crate) fn group_has_news(entry: Option<&Entry>, args: Args<'_>) -> bool {
+    let Some(Entry::Object(object)) = entry else {
+        return true;
+    };
+    let (Some(stream), Some(group)) = (
+        Stream::view(object.value()),
+        parse(args).and_then(|read| read.group),
+    ) else {
+        return true;
+    };
+    stream.group(group.name).is_none_or(|group| {
+        let start = group.last_id.next();
+        start.is_some_and(|start| stream.entries().count(start, StreamId::MAX, 1) > 0)
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Command, Effects, Keyspace};
+    use crate::{Effects, Keyspace, may_block};
     use alloc::string::String;
     use alloc::vec::Vec;
     use bytes::BytesMut;
@@ -77,20 +109,9 @@ mod tests {
     }
 
     impl Host {
-        fn with<R>(&mut self, act: impl FnOnce(&mut Context<'_>) -> R) -> (R, String) {
-            let mut out = BytesMut::new();
-            let mut context = Context {
-                keyspace: self.keyspace.get_or_insert_with(|| Keyspace::new(1)),
-                reply: Encoder::new(&mut out, RespVersion::V2),
-                effects: &mut self.effects,
-                now: Now::default(),
-            };
-            let result = act(&mut context);
-            (result, String::from_utf8(out.to_vec()).unwrap())
-        }
-
-        fn run(&mut self, args: Args<'_>) -> String {
-            let named = |command: &&Command| is_option(args, 0, command.name);
+        /// The reply, and what the reader waits for.
+        fn run(&mut self, args: Args<'_>) -> (String, Option<Wait>) {
+            let named = |command: &&crate::Command| is_option(args, 0, command.name);
             let mut command = crate::commands::families().flatten().find(named).unwrap();
             if let Some(subcommand) = command
                 .subcommands
@@ -99,29 +120,37 @@ mod tests {
             {
                 command = subcommand;
             }
-            let (result, reply) = self.with(|cx| cx.run(command, args));
-            result.unwrap();
-            reply
+            let mut out = BytesMut::new();
+            let mut context = Context {
+                keyspace: self.keyspace.get_or_insert_with(|| Keyspace::new(1)),
+                reply: Encoder::new(&mut out, RespVersion::V2),
+                effects: &mut self.effects,
+                now: Now::default(),
+                wait: None,
+            };
+            let result = context.run(command, args);
+            let wait = context.wait.take().map(|wait| *wait);
+            assert!(wait.is_none() || result.is_ok() && may_block(command, args));
+            (String::from_utf8(out.to_vec()).unwrap(), wait)
         }
 
-        fn line(&mut self, line: &str) -> String {
+        fn line(&mut self, line: &str) -> (String, Option<Wait>) {
             self.run(request(line).args())
         }
 
-        fn wait(&mut self, line: &str) -> Option<(i64, String)> {
-            let wait = self.with(|cx| stream_wait(cx, request(line).args())).0?;
-            let words: Vec<String> = wait
-                .request
-                .args()
-                .iter()
-                .map(|word| String::from_utf8_lossy(word).into_owned())
-                .collect();
-            Some((wait.timeout_ms, words.join(" ")))
+        fn has_news(&self, key: &str, line: &str) -> bool {
+            let keyspace = self.keyspace.as_ref().unwrap();
+            group_has_news(keyspace.held(key.as_bytes()), request(line).args())
         }
     }
 
     fn request(line: &str) -> RequestBuffer {
         RequestBuffer::from_slices(line.split(' ').map(str::as_bytes))
+    }
+
+    fn words(request: &RequestBuffer) -> String {
+        let words: Vec<_> = request.args().iter().map(String::from_utf8_lossy).collect();
+        words.join(" ")
     }
 
     const NOTHING: &str = "*-1\r\n";
@@ -130,16 +159,22 @@ mod tests {
     fn a_reader_of_the_end_gets_what_comes_after_it() {
         let mut host = Host::default();
         host.line("XADD s 5 a b");
-        let request = "XREAD BLOCK 100 COUNT 1 STREAMS s t $ $";
-        assert_eq!(host.line(request), NOTHING);
-        let (timeout_ms, again) = host.wait(request).unwrap();
-        assert_eq!(timeout_ms, 100);
-        assert_eq!(again, "XREAD COUNT 1 STREAMS s t 5-0 0-0");
-        assert_eq!(host.line(&again), NOTHING);
+        let (reply, wait) = host.line("XREAD BLOCK 100 COUNT 1 STREAMS s t $ $");
+        let wait = wait.unwrap();
+        assert_eq!(reply, NOTHING);
+        assert_eq!(wait.timeout, Some(Duration::from_millis(100)));
+        assert_eq!((wait.sources, wait.awaited), (2, Awaited::Stream));
+        let again = wait.request.unwrap();
+        assert_eq!(words(&again), "XREAD BLOCK 100 COUNT 1 STREAMS s t 5-0 0-0");
+        let one = request_for_stream(again.args(), b"t");
+        assert_eq!(words(&one), "XREAD BLOCK 100 COUNT 1 STREAMS t 0-0");
+        let (reply, wait) = host.run(again.args());
+        assert!(reply == NOTHING && wait.is_some());
         // Two entries come before the reader has its turn again: it gets the first.
         host.line("XADD s 6 a b");
         host.line("XADD s 7 a b");
-        assert!(host.line(&again).contains("6-0"));
+        let (reply, wait) = host.run(again.args());
+        assert!(reply.contains("6-0") && wait.is_none());
     }
 
     #[test]
@@ -147,20 +182,32 @@ mod tests {
         let mut host = Host::default();
         host.line("XGROUP CREATE block group 0 MKSTREAM");
         let request = "XREADGROUP GROUP group block BLOCK 0 STREAMS block >";
-        assert_eq!(host.line(request), NOTHING);
-        let (timeout_ms, again) = host.wait(request).unwrap();
-        assert_eq!(timeout_ms, 0);
-        assert_eq!(again, "XREADGROUP GROUP group block STREAMS block >");
+        let (reply, wait) = host.line(request);
+        let wait = wait.unwrap();
+        assert_eq!(reply, NOTHING);
+        assert!(wait.timeout.is_none() && wait.request.is_none());
+        assert_eq!(wait.awaited, Awaited::Group);
+        assert!(!host.has_news("block", request));
+        assert!(host.has_news("gone", request));
         host.line("XADD block 1 a b");
-        assert!(host.line(&again).contains("1-0"));
-        assert_eq!(host.line(&again), NOTHING);
+        assert!(host.has_news("block", request));
+        assert!(host.line(request).0.contains("1-0"));
+        assert!(!host.has_news("block", request));
+        host.line("XGROUP DESTROY block group");
+        assert!(host.has_news("block", request));
+        host.line("SET block x");
+        assert!(host.has_news("block", request));
     }
 
     #[test]
     fn who_does_not_say_block_does_not_wait() {
         let mut host = Host::default();
-        assert_eq!(host.wait("XREAD STREAMS block $"), None);
-        assert_eq!(host.wait("XREAD BLOCK x STREAMS s $"), None);
-        assert_eq!(host.wait("XREADGROUP GROUP g c STREAMS s >"), None);
+        assert!(host.line("XREAD STREAMS block $").1.is_none());
+        assert!(host.line("XREAD BLOCK x STREAMS s $").1.is_none());
+        host.line("XGROUP CREATE s g 0 MKSTREAM");
+        assert!(host.line("XREADGROUP GROUP g c STREAMS s >").1.is_none());
+        // What a consumer was given already is replied at once, even if it is nothing.
+        let history = host.line("XREADGROUP GROUP g c BLOCK 0 STREAMS s 0");
+        assert!(history.1.is_none() && history.0.ends_with("*0\r\n"));
     }
 }

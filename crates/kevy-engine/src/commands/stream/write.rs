@@ -6,7 +6,7 @@ use crate::commands::is_option;
 use crate::number::integer;
 use crate::value::EncodingLimits;
 use crate::value::stream::{Entries, IdText, Keep, Stream, StreamId, Trim};
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use alloc::string::String;
 use alloc::vec::Vec;
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
@@ -119,6 +119,10 @@ fn xadd(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         cx.keyspace.edit_or_create(key, cx.now, cx.effects, add)??
     };
     emit_added(cx, key, &added, pairs);
+    cx.keyspace.note_event(EventClasses::STREAM, "xadd", key);
+    if added.left.is_some() {
+        cx.keyspace.note_event(EventClasses::STREAM, "xtrim", key);
+    }
     reply_id(&mut cx.reply, added.id);
     Ok(())
 }
@@ -172,6 +176,7 @@ fn xtrim(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         let mut digits = itoa::Buffer::new();
         let left = digits.format(left).as_bytes();
         cx.effects.emit(&[b"XTRIM", key, b"MAXLEN", b"=", left]);
+        cx.keyspace.note_event(EventClasses::STREAM, "xtrim", key);
     }
     cx.reply.integer(removed as i64);
     Ok(())
@@ -360,6 +365,7 @@ fn xdel(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         let texts: Vec<IdText> = deleted.iter().map(|id| id.text()).collect();
         let ids = texts.iter().map(IdText::as_bytes);
         emit_with_tail(cx.effects, &[b"XDEL", key], ids);
+        cx.keyspace.note_event(EventClasses::STREAM, "xdel", key);
     }
     cx.reply.length(deleted.len());
     Ok(())
@@ -390,6 +396,7 @@ fn xsetid(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         }
         cx.effects.emit(&request);
     }
+    cx.keyspace.note_event(EventClasses::STREAM, "xsetid", key);
     cx.reply.ok();
     Ok(())
 }

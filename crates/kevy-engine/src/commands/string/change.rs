@@ -2,7 +2,7 @@
 
 use super::{check_length, is_raw};
 use crate::keyspace::Expiry;
-use crate::{Command, Context, number};
+use crate::{Command, Context, EventClasses, number};
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 
@@ -42,18 +42,21 @@ pub(in crate::commands) const COMMANDS: &[Command] = &[
 
 fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let (key, tail) = (args.at(1), args.at(2));
+    let longest = ctx.keyspace.longest_string_bytes();
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     let Some(length) = access.string()?.map(<[u8]>::len) else {
         access.set_string(tail, Expiry::Never);
+        access.note_event(EventClasses::STRING, "append");
         ctx.effects.emit(&[b"SET", key, tail]);
         ctx.reply.length(tail.len());
         return Ok(());
     };
-    check_length(length, tail.len())?;
+    check_length(length, tail.len(), longest)?;
     if !tail.is_empty() || !is_raw(&access) {
         access.string_mut(tail.len())?.append(tail);
         ctx.effects.emit(&[b"APPEND", key, tail]);
     }
+    ctx.keyspace.note_event(EventClasses::STRING, "append", key);
     ctx.reply.length(length + tail.len());
     Ok(())
 }
@@ -62,17 +65,21 @@ fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let (key, data) = (args.at(1), args.at(3));
     let offset = usize::try_from(number::integer(args.at(2))?)
         .map_err(|_| ErrorReply::text("ERR offset is out of range"))?;
+    let longest = ctx.keyspace.longest_string_bytes();
     let access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     let length = access.string()?.map_or(0, <[u8]>::len);
     if data.is_empty() {
         ctx.reply.length(length);
         return Ok(());
     }
-    check_length(offset, data.len())?;
+    check_length(offset, data.len(), longest)?;
     let end = offset + data.len();
     let mut string = access.string_mut(end.saturating_sub(length))?;
     string.write_at(offset, data);
     ctx.reply.length(string.bytes().len());
+    drop(string);
+    ctx.keyspace
+        .note_event(EventClasses::STRING, "setrange", key);
     ctx.effects.emit(&[b"SETRANGE", key, args.at(2), data]);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::expiry_option::TimeUnit;
 use super::{clamped_range, is_backwards, is_past};
-use crate::{Command, Context, number};
+use crate::{Command, Context, EventClasses, number};
 use kevy_proto::command::{ALL_KEYS, Flags, Join, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 
@@ -125,6 +125,7 @@ fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let key = args.at(1);
     let mode = ctx.keyspace.expiry_mode();
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
+    access.note_miss();
     let Some(value) = access.string()? else {
         ctx.reply.null();
         return Ok(());
@@ -135,6 +136,7 @@ fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         GetexOption::Persist => {
             if access.expiry().is_some() {
                 access.set_expiry(None);
+                access.note_event(EventClasses::GENERIC, "persist");
                 ctx.effects.emit(&[b"PERSIST", key]);
             }
         }
@@ -142,9 +144,11 @@ fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
             let deadline = unit.deadline(number, ctx.now, "getex")?;
             if is_past(deadline, ctx.now, mode) {
                 access.remove();
+                access.note_event(EventClasses::GENERIC, "del");
                 ctx.effects.emit(&[b"DEL", key]);
             } else {
                 access.set_expiry(Some(deadline));
+                access.note_event(EventClasses::GENERIC, "expire");
                 let mut digits = itoa::Buffer::new();
                 let at = digits.format(deadline.0).as_bytes();
                 ctx.effects.emit(&[b"PEXPIREAT", key, at]);
@@ -177,9 +181,11 @@ fn parse_getex(args: Args<'_>) -> Result<GetexOption<'_>, ErrorReply> {
 fn getdel(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let key = args.at(1);
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
+    access.note_miss();
     let value = access.string()?;
     ctx.reply.bulk_or_null(value);
     if access.remove() {
+        access.note_event(EventClasses::GENERIC, "del");
         ctx.effects.emit(&[b"DEL", key]);
     }
     Ok(())

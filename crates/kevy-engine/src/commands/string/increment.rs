@@ -3,7 +3,7 @@
 use super::emit_set;
 use crate::keyspace::Expiry;
 use crate::long_double::LongDouble;
-use crate::{Command, Context, number};
+use crate::{Command, Context, EventClasses, number};
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 
@@ -105,6 +105,7 @@ fn add(ctx: &mut Context<'_>, key: &[u8], by: i64) -> Result<(), ErrorReply> {
     let mut digits = itoa::Buffer::new();
     let text = digits.format(new).as_bytes();
     access.set_string(text, Expiry::Keep);
+    access.note_event(EventClasses::STRING, "incrby");
     emit_set(ctx.effects, key, text, access.expiry());
     ctx.reply.integer(new);
     Ok(())
@@ -121,6 +122,7 @@ fn incrbyfloat(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> 
         .and_then(LongDouble::to_decimal)
         .ok_or(ErrorReply::IncrementNotFinite)?;
     access.set_string(&new, Expiry::Keep);
+    access.note_event(EventClasses::STRING, "incrbyfloat");
     emit_set(ctx.effects, key, &new, access.expiry());
     ctx.reply.bulk(&new);
     Ok(())

@@ -3,7 +3,7 @@
 use super::expiry_option::TimeUnit;
 use super::{emit_set, is_past};
 use crate::keyspace::{Expiry, ExpiryMode, KeyAccess};
-use crate::{Command, Context, Effects};
+use crate::{Command, Context, Effects, EventClasses};
 use kevy_proto::command::{Flags, Join, Keys, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 use kevy_proto::time::Now;
@@ -124,6 +124,7 @@ fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8]) {
     ctx.keyspace
         .set_string(key, value, Expiry::Never, ctx.now, ctx.effects);
     ctx.effects.emit(&[b"SET", key, value]);
+    ctx.keyspace.note_event(EventClasses::STRING, "set", key);
 }
 
 /// When `SET` sets.
@@ -159,6 +160,7 @@ fn set_with_options(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorRe
     let (key, mode) = (args.at(1), ctx.keyspace.expiry_mode());
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
     if options.get {
+        access.note_miss();
         ctx.reply.bulk_or_null(access.string()?);
     }
     let met = match options.condition {
@@ -220,12 +222,20 @@ fn store_until(
     if let Expiry::At(deadline) = expiry
         && is_past(deadline, now, mode)
     {
+        // Set, and expired at once.
+        access.note_event(EventClasses::STRING, "set");
+        access.note_event(EventClasses::GENERIC, "expire");
         if access.remove() {
             effects.emit(&[b"DEL", key]);
         }
+        access.note_event(EventClasses::EXPIRED, "expired");
         return;
     }
     access.set_string(value, expiry);
+    access.note_event(EventClasses::STRING, "set");
+    if matches!(expiry, Expiry::At(_)) {
+        access.note_event(EventClasses::GENERIC, "expire");
+    }
     emit_set(effects, key, value, access.expiry());
 }
 
@@ -235,6 +245,7 @@ fn setnx(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let absent = !access.exists();
     if absent {
         access.set_string(value, Expiry::Never);
+        access.note_event(EventClasses::STRING, "set");
         ctx.effects.emit(&[b"SET", key, value]);
     }
     ctx.reply.integer(i64::from(absent));
@@ -260,6 +271,9 @@ fn set_until(
     ctx.keyspace
         .set_string(key, value, Expiry::At(deadline), ctx.now, ctx.effects);
     emit_set(ctx.effects, key, value, Some(deadline));
+    ctx.keyspace.note_event(EventClasses::STRING, "set", key);
+    ctx.keyspace
+        .note_event(EventClasses::GENERIC, "expire", key);
     ctx.reply.ok();
     Ok(())
 }
@@ -267,8 +281,10 @@ fn set_until(
 fn getset(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     let (key, value) = (args.at(1), args.at(2));
     let mut access = ctx.keyspace.lookup_for_write(key, ctx.now, ctx.effects);
+    access.note_miss();
     ctx.reply.bulk_or_null(access.string()?);
     access.set_string(value, Expiry::Never);
+    access.note_event(EventClasses::STRING, "set");
     ctx.effects.emit(&[b"SET", key, value]);
     Ok(())
 }
@@ -283,7 +299,7 @@ fn mset(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
 fn msetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     check_pairs(args, "msetnx")?;
     let mut keys = args.skip(1).iter().step_by(2);
-    let absent = !keys.any(|key| ctx.keyspace.peek(key, ctx.now, ctx.effects).is_some());
+    let absent = !keys.any(|key| ctx.keyspace.is_alive(key, ctx.now, ctx.effects));
     if absent {
         store_pairs(ctx, args);
     }

@@ -138,7 +138,7 @@ const FILE_FAULTS: [(&str, &str); 15] = [
     ),
     (
         "[persistence]\ncolour = 1",
-        "2: unknown key [persistence] colour; the keys of [persistence] are aof",
+        "2: unknown key [persistence] colour; the keys of [persistence] are aof, save",
     ),
     (
         "[srever]\nport = 1",
@@ -146,7 +146,7 @@ const FILE_FAULTS: [(&str, &str); 15] = [
     ),
     (
         "[colours]",
-        "1: unknown section [colours]; the sections are [server], [cluster], [persistence]",
+        "1: unknown section [colours]; the sections are [server], [encoding], [monitoring], [cluster], [persistence]",
     ),
     (
         "port = 1",

@@ -281,6 +281,18 @@ fn every_kind_of_change_hits_a_watch_and_nothing_else_does() {
         (format!("MULTI\r\nSET {a} 1\r\nSET {b} 1\r\nEXEC"), true),
         (format!("DEL {b}"), true),
         (format!("DEL {b}"), false),
+        // What groups of a stream know is no content of it.
+        (format!("XGROUP CREATE {b} g $ MKSTREAM"), true),
+        (format!("XADD {b} 1-1 f v"), true),
+        (format!("XADD {a} 1-1 f v\r\nXGROUP CREATE {a} g 0"), false),
+        (
+            format!("XREADGROUP GROUP g alice STREAMS {a} {b} > >"),
+            false,
+        ),
+        (format!("XCLAIM {b} g bob 0 1-1\r\nXACK {b} g 1-1"), false),
+        (format!("XGROUP DESTROY {b} g\r\nXSETID {b} 2-2"), false),
+        (format!("XDEL {b} 1-1"), true),
+        (format!("DEL {a} {b}"), true),
     ] {
         process.ask(client, &format!("WATCH {b} {b}"));
         process.ask(other, &change);

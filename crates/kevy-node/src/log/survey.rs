@@ -1,0 +1,227 @@
+//! Which transactions count after a crash: those of which every participant's log has its part.
+//!
+//! Each shard looks through its log once before anything is carried out, and keeps the parts that may be missing
+//! elsewhere. Parts name up to where their coordinator knew transactions to be durable everywhere; so what is kept is
+//! bounded by what was in flight. [`incomplete`] compares what all shards found. Pure: who reads the logs is somebody else.
+
+use kevy_proto::ids::{ShardId, TransactionId};
+use kevy_proto::log::{Entry, TransactionPart};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What one shard's log tells about transactions over several shards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    runs: BTreeMap<u64, Run>,
+    /// The run whose entries are being read.
+    run: u64,
+}
+
+/// Transactions of one run of the process, of each run its own numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Run {
+    /// For each coordinator: before this number all are durable everywhere.
+    settled_below: BTreeMap<ShardId, u64>,
+    /// Parts that are here and may be missing elsewhere, with their participants.
+    open: BTreeMap<TransactionId, Vec<ShardId>>,
+    /// Transactions that an earlier recovery has found incomplete.
+    dropped: BTreeSet<TransactionId>,
+}
+
+impl Survey {
+    /// Entries from now on were written by `run`.
+    pub fn begin_run(&mut self, run: u64) {
+        self.run = run;
+    }
+
+    /// Looks at the next entry of the log.
+    pub fn note(&mut self, entry: &Entry<'_>) {
+        match entry {
+            Entry::Effects(_) => {}
+            Entry::Part(part, _) => self.runs.entry(self.run).or_default().note(part),
+            Entry::Dropped { run, transactions } => {
+                let run = self.runs.entry(*run).or_default();
+                run.dropped.extend(transactions);
+            }
+        }
+    }
+
+    /// How many parts are kept, of all runs.
+    pub fn open_parts(&self) -> usize {
+        self.runs.values().map(|run| run.open.len()).sum()
+    }
+}
+
+impl Run {
+    fn note(&mut self, part: &TransactionPart) {
+        let settled = self.settled_below.entry(part.id.coordinator).or_default();
+        *settled = part.settled_below.max(*settled);
+        let settled = *settled;
+        let coordinator = part.id.coordinator;
+        self.open
+            .retain(|id, _| id.coordinator != coordinator || id.sequence >= settled);
+        self.open.insert(part.id, part.participants.clone());
+    }
+}
+
+/// Of each run the transactions that are not to be carried out: an earlier recovery dropped them, or a participant has no
+/// part. `surveys` has one element per shard, in the order of their numbers.
+pub fn incomplete(surveys: &[Survey]) -> BTreeMap<u64, BTreeSet<TransactionId>> {
+    let runs: BTreeSet<u64> = surveys
+        .iter()
+        .flat_map(|s| s.runs.keys().copied())
+        .collect();
+    runs.into_iter()
+        .map(|run| {
+            let of_shards: Vec<Option<&Run>> = surveys.iter().map(|s| s.runs.get(&run)).collect();
+            (run, incomplete_of(&of_shards))
+        })
+        .filter(|(_, transactions)| !transactions.is_empty())
+        .collect()
+}
+
+fn incomplete_of(shards: &[Option<&Run>]) -> BTreeSet<TransactionId> {
+    let known = || shards.iter().flatten();
+    let is_settled = |id: &TransactionId| {
+        known().any(|run| {
+            let settled = run.settled_below.get(&id.coordinator);
+            settled.is_some_and(|below| id.sequence < *below)
+        })
+    };
+    let has = |shard: &ShardId, id: &TransactionId| {
+        let run = shards.get(shard.index()).copied().flatten();
+        run.is_some_and(|run| run.open.contains_key(id))
+    };
+    let dropped = known().flat_map(|run| run.dropped.iter().copied());
+    let torn = known().flat_map(|run| {
+        run.open.iter().filter_map(|(id, participants)| {
+            let lacks = participants.iter().any(|shard| !has(shard, id));
+            (lacks && !is_settled(id)).then_some(*id)
+        })
+    });
+    dropped.chain(torn).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kevy_proto::rng::Rng;
+
+    fn id(coordinator: u16, sequence: u64) -> TransactionId {
+        TransactionId {
+            coordinator: ShardId(coordinator),
+            sequence,
+        }
+    }
+
+    fn part(id: TransactionId, settled_below: u64, participants: &[u16]) -> TransactionPart {
+        TransactionPart {
+            id,
+            settled_below,
+            participants: participants.iter().map(|index| ShardId(*index)).collect(),
+        }
+    }
+
+    fn survey(run: u64, parts: &[TransactionPart]) -> Survey {
+        let mut survey = Survey::default();
+        parts
+            .iter()
+            .for_each(|part| survey.runs.entry(run).or_default().note(part));
+        survey
+    }
+
+    #[test]
+    fn a_transaction_counts_if_every_participant_has_its_part() {
+        let whole = part(id(0, 1), 0, &[0, 1]);
+        let half = part(id(1, 1), 0, &[0, 1, 2]);
+        let surveys = [
+            survey(5, &[whole.clone(), half.clone()]),
+            survey(5, &[half.clone(), whole]),
+            survey(5, &[]),
+        ];
+        assert_eq!(
+            incomplete(&surveys),
+            BTreeMap::from([(5, BTreeSet::from([half.id]))])
+        );
+    }
+
+    #[test]
+    fn what_is_settled_needs_no_proof() {
+        // Shard 1 was cut after a snapshot: it has only the later part, which says that the earlier one is settled.
+        let early = part(id(0, 1), 0, &[0, 1]);
+        let late = part(id(0, 9), 2, &[1]);
+        let surveys = [survey(5, &[early]), survey(5, &[late])];
+        assert_eq!(incomplete(&surveys), BTreeMap::new());
+    }
+
+    #[test]
+    fn what_was_dropped_once_stays_dropped() {
+        let mut first = survey(5, &[part(id(0, 1), 0, &[0, 1])]);
+        let second = first.clone();
+        first.begin_run(6);
+        first.note(&Entry::Dropped {
+            run: 5,
+            transactions: vec![id(0, 1)],
+        });
+        let expected = BTreeMap::from([(5, BTreeSet::from([id(0, 1)]))]);
+        assert_eq!(incomplete(&[first, second]), expected);
+    }
+
+    #[test]
+    fn transactions_of_different_runs_are_not_mixed_up() {
+        let again = part(id(0, 1), 0, &[0, 1]);
+        let surveys = [survey(5, std::slice::from_ref(&again)), survey(6, &[again])];
+        let torn = BTreeSet::from([id(0, 1)]);
+        assert_eq!(
+            incomplete(&surveys),
+            BTreeMap::from([(5, torn.clone()), (6, torn)])
+        );
+    }
+
+    /// Random transactions, logs cut anywhere behind what was synced: those that every participant kept count, no others;
+    /// and little is kept.
+    #[test]
+    fn any_cut_is_judged_rightly() {
+        for seed in 0..200 {
+            let mut rng = Rng::from_seed(seed);
+            let mut logs: [Vec<TransactionPart>; 3] = Default::default();
+            let mut kept = [0; 3];
+            for sequence in 0..50 {
+                let participants: Vec<u16> = (0..3).filter(|_| rng.below(2) == 0).collect();
+                // Settled is what every shard had synced a while ago.
+                let settled_below = if rng.below(4) == 0 {
+                    kept = [logs[0].len(), logs[1].len(), logs[2].len()];
+                    sequence
+                } else {
+                    0
+                };
+                let part = part(id(0, sequence), settled_below, &participants);
+                participants
+                    .iter()
+                    .for_each(|index| logs[usize::from(*index)].push(part.clone()));
+            }
+            for (log, kept) in logs.iter_mut().zip(kept) {
+                log.truncate(kept + rng.below((log.len() - kept) as u64 + 1) as usize);
+            }
+            let surveys: Vec<Survey> = logs.iter().map(|log| survey(1, log)).collect();
+            let torn: BTreeSet<TransactionId> = (0..50)
+                .map(|sequence| id(0, sequence))
+                .filter(|id| {
+                    let found = |log: &Vec<TransactionPart>| log.iter().any(|part| part.id == *id);
+                    let part = logs.iter().flatten().find(|part| part.id == *id);
+                    part.is_some_and(|part| {
+                        !part
+                            .participants
+                            .iter()
+                            .all(|shard| found(&logs[shard.index()]))
+                    })
+                })
+                .collect();
+            let expected = if torn.is_empty() {
+                BTreeMap::new()
+            } else {
+                BTreeMap::from([(1, torn)])
+            };
+            assert_eq!(incomplete(&surveys), expected, "seed {seed}");
+        }
+    }
+}
