@@ -260,7 +260,9 @@ impl Shard {
             stats: self.stats.clone(),
             keyspace: self.keyspace.stats(),
             clients: sessions().count(),
-            blocked_clients: sessions().filter(|session| session.is_blocked()).count(),
+            blocked_clients: sessions()
+                .filter(|session| session.is_blocked() || session.is_paused())
+                .count(),
             largest_input_bytes: sessions()
                 .map(|session| session.input_bytes())
                 .max()

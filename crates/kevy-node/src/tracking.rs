@@ -98,8 +98,8 @@ struct Readers {
 struct Broadcasts {
     by_prefix: BTreeMap<Bytes, BTreeSet<ConnectionId>>,
     longest_prefix: usize,
-    /// What the turn has changed, by listener.
-    changed: BTreeMap<ConnectionId, BTreeMap<Bytes, Option<ConnectionId>>>,
+    /// What the turn has changed, by listener and prefix: each prefix is told of in a message of its own, as by Redis.
+    changed: BTreeMap<(ConnectionId, Bytes), BTreeMap<Bytes, Option<ConnectionId>>>,
 }
 
 impl Readers {
@@ -139,7 +139,7 @@ impl Broadcasts {
         });
         let lengths = self.by_prefix.keys().map(Bytes::len);
         self.longest_prefix = lengths.max().unwrap_or(0);
-        self.changed.remove(&listener);
+        self.changed.retain(|(by, _), _| *by != listener);
     }
 
     fn note(&mut self, key: &[u8], cause: Option<ConnectionId>) {
@@ -148,9 +148,12 @@ impl Broadcasts {
         }
         let name = Bytes::copy_from_slice(key);
         for length in 0..=key.len().min(self.longest_prefix) {
-            let listeners = self.by_prefix.get(&key[..length]);
-            for listener in listeners.into_iter().flatten() {
-                let changed = self.changed.entry(*listener).or_default();
+            let Some((prefix, listeners)) = self.by_prefix.get_key_value(&key[..length]) else {
+                continue;
+            };
+            for listener in listeners {
+                let about = (*listener, prefix.clone());
+                let changed = self.changed.entry(about).or_default();
                 changed.insert(name.clone(), cause);
             }
         }
@@ -260,7 +263,7 @@ impl Shard {
     /// Lets what the turn has changed be announced to those who listen for prefixes.
     pub(crate) fn gather_broadcasts(&mut self) {
         let changed = std::mem::take(&mut self.tracking.broadcasts.changed);
-        for (listener, keys) in changed {
+        for ((listener, _), keys) in changed {
             let keys = keys.into_iter().collect();
             let invalidation = Invalidation::Broadcast { listener, keys };
             let shard = listener.shard(self.shards());

@@ -81,6 +81,25 @@ fn listeners_hear_of_prefixes_wherever_the_keys_are() {
 }
 
 #[test]
+fn each_prefix_is_told_of_by_itself_and_earlier_reads_no_more() {
+    for shards in 1..4 {
+        let mut process = Process::new(shards, 4);
+        let writer = connect_resp3(&mut process, 0, 0);
+        let listener = connect_resp3(&mut process, 0, 1);
+        process.ask(listener, "CLIENT TRACKING ON\r\nMGET {x}a {x}b");
+        process.ask(listener, "CLIENT TRACKING OFF\r\nCLIENT TRACKING ON BCAST");
+        process.ask(writer, "MSET {x}a 1 {x}b 2 {x}c 3");
+        let all = invalidate(&["{x}a", "{x}b", "{x}c"]);
+        assert_eq!(taken(&mut process, listener), all);
+        process.ask(listener, "CLIENT TRACKING OFF");
+        process.ask(listener, "CLIENT TRACKING ON BCAST PREFIX b PREFIX a");
+        process.ask(writer, "MSET b{x}2 1 a{x}1 1 a{x}2 1 {x}a 1");
+        let apart = invalidate(&["a{x}1", "a{x}2"]) + &invalidate(&["b{x}2"]);
+        assert_eq!(taken(&mut process, listener), apart);
+    }
+}
+
+#[test]
 fn another_connection_is_told_in_place_of_the_reader() {
     let mut process = Process::new(3, 3);
     let listener = connect(&mut process, 2, 0);

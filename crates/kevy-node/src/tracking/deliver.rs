@@ -2,6 +2,7 @@
 //! chose.
 
 use super::Invalidation;
+use super::client::Mode;
 use crate::message::Message;
 use crate::session::{Session, State};
 use crate::shard::Shard;
@@ -22,7 +23,11 @@ impl Shard {
                     readers,
                     cause,
                 } => {
+                    // Who listens for prefixes by now does not hear of what it read before.
                     for reader in readers {
+                        if self.listens_for_prefixes(reader) {
+                            continue;
+                        }
                         let keys = vec![(key.clone(), cause)];
                         self.tell_changed(reader, keys);
                     }
@@ -35,6 +40,12 @@ impl Shard {
                 Invalidation::Everything => self.count_flush(from),
             }
         }
+    }
+
+    fn listens_for_prefixes(&mut self, connection: ConnectionId) -> bool {
+        self.session_of(connection)
+            .and_then(|session| session.tracking.as_ref())
+            .is_some_and(|tracking| tracking.mode == Mode::Broadcast)
     }
 
     /// All keys are gone: every client that tracks is told.
