@@ -112,7 +112,7 @@ impl Flags {
 
     /// The names that `COMMAND INFO` shows, in Redis's order.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        const NAMES: [(Flags, &str); 20] = [
+        const NAMES: [(Flags, &str); 19] = [
             (Flags::WRITE, "write"),
             (Flags::READONLY, "readonly"),
             (Flags::DENYOOM, "denyoom"),
@@ -127,7 +127,6 @@ impl Flags {
             (Flags::ASKING, "asking"),
             (Flags::FAST, "fast"),
             (Flags::NO_AUTH, "no_auth"),
-            (Flags::MAY_REPLICATE, "may_replicate"),
             (Flags::NO_MULTI, "no_multi"),
             (Flags::MOVABLEKEYS, "movablekeys"),
             (Flags::ALLOW_BUSY, "allow_busy"),

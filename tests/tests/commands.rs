@@ -29,6 +29,7 @@ const LATER: &[(&[&str], &str)] = &[
         ],
         "Redis 7.4",
     ),
+    (&["hgetdel", "hgetex", "hsetex"], "Redis 8.0"),
     (
         &[
             "debug|error",

@@ -272,6 +272,7 @@ impl Engine {
         replica.effects = Effects::off();
         replica.keyspace.set_expiry_mode(ExpiryMode::Ignore);
         for effect in self.effects.iter() {
+            check_keys(effect)?;
             let arguments: Vec<Vec<u8>> = effect.iter().map(<[u8]>::to_vec).collect();
             let reply = replica.call(RespVersion::V2, &arguments);
             if reply.first() == Some(&b'-') {
@@ -345,6 +346,19 @@ impl Engine {
 }
 
 /// The command that `args` name, with the errors a session gives.
+/// An effect concerns one key, or all, and its row says so: that is how its owner is found.
+fn check_keys(effect: Args<'_>) -> Result<(), String> {
+    let request = || readable::request(effect.iter());
+    let row = find(effect).map_err(|error| format!("{}: {error:?}", request()))?;
+    let mut positions = Vec::new();
+    row.keys.positions(effect, &mut positions);
+    match positions.as_slice() {
+        [_] => Ok(()),
+        [] if effect.at(0) == b"FLUSHALL" => Ok(()),
+        _ => Err(format!("{} has keys at {positions:?}", request())),
+    }
+}
+
 fn find(args: Args<'_>) -> Result<&'static Command, ErrorReply> {
     let mut rows = kevy_engine::commands::families().flatten();
     let command = rows

@@ -671,3 +671,5 @@ mod announcement_tests;
 mod pubsub_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tracking_tests;

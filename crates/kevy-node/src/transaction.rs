@@ -22,6 +22,7 @@ mod join;
 mod needs;
 mod participate;
 pub(crate) mod queue;
+mod show;
 mod state;
 mod together;
 

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use cell::Cell;
 use kevy_proto::command::{Flags, ONE_KEY, Placement, Row};
 use kevy_proto::resp::{Args, Encoder, ErrorReply, RespVersion};
-use sphere::Point;
+use sphere::{Point, Shape};
 
 /// The commands of this family.
 pub(super) const COMMANDS: &[Command] = &[
@@ -172,6 +172,29 @@ fn geopos(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
 }
 
 /// A distance with four digits after the point, a string in RESP3 too.
+/// `radius unit`
+fn circle(args: Args<'_>, at: usize) -> Result<(Shape, f64), ErrorReply> {
+    let radius = length(args.at(at), "ERR need numeric radius")?;
+    if radius < 0.0 {
+        return Err(ErrorReply::text("ERR radius cannot be negative"));
+    }
+    Ok((Shape::Circle { radius }, unit(args.at(at + 1))?))
+}
+
+/// `width height unit`
+fn rectangle(args: Args<'_>, at: usize) -> Result<(Shape, f64), ErrorReply> {
+    let width = length(args.at(at), "ERR need numeric width")?;
+    let height = length(args.at(at + 1), "ERR need numeric height")?;
+    if width < 0.0 || height < 0.0 {
+        return Err(ErrorReply::text("ERR height or width cannot be negative"));
+    }
+    Ok((Shape::Box { width, height }, unit(args.at(at + 2))?))
+}
+
+fn length(text: &[u8], error: &'static str) -> Result<f64, ErrorReply> {
+    double::parse(text).ok_or(ErrorReply::text(error))
+}
+
 fn put_distance(reply: &mut Encoder<'_>, distance: f64) {
     reply.bulk(format!("{distance:.4}").as_bytes());
 }

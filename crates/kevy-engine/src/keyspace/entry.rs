@@ -3,6 +3,7 @@
 use super::access;
 use super::blob::{Blob, Parts};
 use super::growable::grow;
+use super::object::Object;
 use crate::Effects;
 use crate::value::{Collection, Hash, List, Set, SortedSet, Stream};
 use alloc::boxed::Box;
@@ -73,29 +74,6 @@ pub enum Entry {
     Object(Box<Object>),
 }
 
-/// A key with a value that grows in place.
-#[derive(Clone, Debug)]
-pub struct Object {
-    pub(super) key: Box<[u8]>,
-    /// Unix milliseconds.
-    pub(super) deadline: Option<i64>,
-    /// 24 bits.
-    pub(super) clock: u32,
-    pub(super) value: Value,
-}
-
-impl Object {
-    /// The key.
-    pub fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    /// The value.
-    pub fn value(&self) -> &Value {
-        &self.value
-    }
-}
-
 /// A value that grows in place.
 #[derive(Clone, Debug)]
 pub enum Value {
@@ -108,7 +86,7 @@ pub enum Value {
     /// A set.
     Set(Set),
     /// A sorted set.
-    SortedSet(Box<SortedSet>),
+    SortedSet(SortedSet),
     /// A stream.
     Stream(Box<Stream>),
 }
@@ -159,12 +137,7 @@ impl Entry {
 
     /// An entry for a value that grows in place.
     pub(super) fn of_value(key: &[u8], value: Value, deadline: Option<i64>, clock: u32) -> Self {
-        Self::Object(Box::new(Object {
-            key: Box::from(key),
-            deadline,
-            clock,
-            value,
-        }))
+        Self::Object(Box::new(Object::new(key, value, deadline, clock)))
     }
 
     /// The key.
@@ -172,7 +145,7 @@ impl Entry {
     pub fn key(&self) -> &[u8] {
         match self {
             Self::String(blob) => blob.key(),
-            Self::Object(object) => &object.key,
+            Self::Object(object) => object.key(),
         }
     }
 
@@ -233,7 +206,7 @@ impl Entry {
             Self::String(blob) => allocated(blob.len_bytes()),
             Self::Object(object) => {
                 allocated(size_of::<Object>())
-                    + allocated(object.key.len())
+                    + allocated(object.head_bytes())
                     + allocated(object.value.heap_bytes())
             }
         };
@@ -257,10 +230,10 @@ impl Entry {
 
     fn emit_collection(&self, effects: &mut Effects, deadline: Option<&[u8]>) {
         let Self::Object(object) = self else { return };
-        effects.emit(&[b"DEL", &object.key]);
-        on_collection!(&object.value, _bytes => {}, found => found.emit_rebuild(&object.key, effects));
+        effects.emit(&[b"DEL", object.key()]);
+        on_collection!(&object.value, _bytes => {}, found => found.emit_rebuild(object.key(), effects));
         if let Some(at) = deadline {
-            effects.emit(&[b"PEXPIREAT", &object.key, at]);
+            effects.emit(&[b"PEXPIREAT", object.key(), at]);
         }
     }
 
@@ -279,14 +252,14 @@ impl Entry {
     pub(super) fn deadline_ms(&self) -> Option<i64> {
         match self {
             Self::String(blob) => blob.deadline(),
-            Self::Object(object) => object.deadline,
+            Self::Object(object) => object.deadline(),
         }
     }
 
     pub(super) fn set_deadline_ms(&mut self, deadline: Option<i64>) {
         match self {
             Self::String(blob) => blob.set_deadline(deadline),
-            Self::Object(object) => object.deadline = deadline,
+            Self::Object(object) => object.set_deadline(deadline),
         }
     }
 
@@ -322,7 +295,7 @@ impl Entry {
                 ..blob.parts()
             }),
             Self::Object(mut object) => {
-                object.key = Box::from(key);
+                object.set_key(key);
                 Self::Object(object)
             }
         }

@@ -18,6 +18,7 @@ mod eviction;
 mod expiry;
 mod growable;
 mod key_access;
+mod object;
 mod part_expiry;
 mod walk;
 
@@ -25,11 +26,12 @@ pub use access::AccessTracking;
 pub use blob::Blob;
 pub use detached::Detached;
 pub(crate) use entry::allocated;
-pub use entry::{EMBSTR_LIMIT_BYTES, Encoding, Entry, Object, Value};
+pub use entry::{EMBSTR_LIMIT_BYTES, Encoding, Entry, Value};
 pub use eviction::EvictionPolicy;
 pub use expiry::{Expiry, ExpiryMode};
 pub use growable::StringMut;
 pub use key_access::KeyAccess;
+pub use object::Object;
 pub use walk::{Cursor, Partition, ScanStep};
 
 use crate::events::Events;

@@ -5,7 +5,7 @@ use super::primitive::Reader;
 use super::{Kind, intset, listpack, stream, ziplist, zipmap};
 use crate::double;
 use crate::keyspace::Value;
-use crate::value::hash::Field;
+use crate::value::hash::{Field, LATEST_DEADLINE_MS};
 use crate::value::sorted_set::Accumulator;
 use crate::value::{Collection, EncodingLimits, End, Hash, List, Member, Set, Stream};
 use alloc::borrow::Cow;
@@ -118,7 +118,8 @@ fn hash(limits: &EncodingLimits, fill: impl FnOnce(Fields<'_>) -> Option<()>) ->
             value,
             deadline: (deadline != 0).then_some(deadline),
         };
-        (deadline >= 0 && hash.set(field, i64::MIN, limits)).then_some(())
+        let may_be = (0..=LATEST_DEADLINE_MS).contains(&deadline);
+        (may_be && hash.set(field, i64::MIN, limits)).then_some(())
     })?;
     filled(hash)
 }

@@ -298,6 +298,11 @@ fn what_redis_refuses_is_refused() {
             [&[1; 8][..], &pack(&[b"a", b"b", b"c"])].concat(),
             "no deadline",
         ),
+        (
+            Kind::HashDeadlinesListpack,
+            [&[1; 8][..], &pack(&[b"a", b"b", b"70368744177664"])].concat(),
+            "a deadline that no command sets",
+        ),
     ] {
         assert!(value(kind, &bytes).is_none(), "{kind:?}: {why}");
     }

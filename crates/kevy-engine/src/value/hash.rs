@@ -11,7 +11,7 @@ mod field;
 mod large;
 mod packed;
 
-pub use field::Field;
+pub use field::{Field, LATEST_DEADLINE_MS};
 
 use super::{Collection, EncodingLimits};
 use crate::Effects;

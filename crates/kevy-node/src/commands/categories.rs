@@ -6,7 +6,7 @@ use kevy_proto::command::Flags;
 /// is added.
 const BY_HAND: &[(&[&str], &[&str], &[&str])] = &[
     (
-        &["asking", "command", "readonly", "readwrite"],
+        &["asking", "command", "readonly", "readwrite", "wait"],
         &["@connection"],
         &[],
     ),
@@ -21,7 +21,11 @@ const BY_HAND: &[(&[&str], &[&str], &[&str])] = &[
         &["@list", "@set", "@sortedset"],
         &["@dangerous"],
     ),
-    (&["keys", "restore"], &["@keyspace"], &["@dangerous"]),
+    (
+        &["keys", "restore", "restore-asking"],
+        &["@keyspace"],
+        &["@dangerous"],
+    ),
     (&["debug", "role"], &[], &["@admin", "@dangerous"]),
     (&["info"], &[], &["@dangerous"]),
 ];

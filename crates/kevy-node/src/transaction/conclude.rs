@@ -102,6 +102,16 @@ impl Shard {
         self.conclude(caller, reply);
     }
 
+    /// Lets owners forget what the connection watched before its `EXEC`.
+    pub(super) fn forget_watches(&mut self, transaction: &Transaction) {
+        let Work::Exec(exec) = &transaction.work else {
+            return;
+        };
+        for (shard, _) in exec.needs.iter().filter(|(_, need)| need.watched) {
+            self.unwatch_on(*shard, transaction.caller.connection);
+        }
+    }
+
     /// Hands the reply to the session, if it is still there, and lets it go on.
     pub(super) fn conclude(&mut self, caller: Caller, reply: BytesMut) {
         self.unanswered = self.unanswered.saturating_sub(1);

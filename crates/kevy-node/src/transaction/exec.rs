@@ -33,8 +33,8 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct Exec {
     /// What is left to be run.
-    commands: VecDeque<Queued>,
-    needs: BTreeMap<ShardId, Needs>,
+    pub(super) commands: VecDeque<Queued>,
+    pub(super) needs: BTreeMap<ShardId, Needs>,
     /// A command may need more memory.
     pub(super) grows: bool,
     step: Step,
@@ -203,40 +203,6 @@ impl Shard {
         self.measure(began, 0);
         self.keyspace.set_touching(true);
         Ok(Outcome::Replied)
-    }
-
-    /// Shows monitors the commands that are going to run.
-    pub(super) fn show_commands(&mut self, transaction: &Transaction) {
-        let Work::Exec(exec) = &transaction.work else {
-            return;
-        };
-        if !exec.is_single
-            && let Some(address) = self.address_of(transaction)
-        {
-            for queued in &exec.commands {
-                self.show(&address, queued.found, queued.request.args());
-            }
-        }
-    }
-
-    /// Shows monitors that an `EXEC` is over.
-    pub(super) fn show_exec(&mut self, transaction: &Transaction) {
-        if let Work::Exec(exec) = &transaction.work
-            && !exec.is_single
-            && let Some(address) = self.address_of(transaction)
-        {
-            let request = RequestBuffer::from_slices([&b"EXEC"[..]]);
-            self.show_line(&address, request.args());
-        }
-    }
-
-    /// Where the caller came from, if monitors are to be told and it is still there.
-    fn address_of(&mut self, transaction: &Transaction) -> Option<String> {
-        if !self.has_monitors() {
-            return None;
-        }
-        let session = self.session_of(transaction.caller.connection)?;
-        Some(session.peer.address.clone())
     }
 
     /// All locks are held, or a step is over: goes on as far as nobody has to be waited for.
@@ -464,16 +430,6 @@ impl Shard {
         self.show_exec(&transaction);
         if let Work::Exec(exec) = transaction.work {
             self.conclude(transaction.caller, exec.reply);
-        }
-    }
-
-    /// Lets owners forget what the connection watched before its `EXEC`.
-    pub(super) fn forget_watches(&mut self, transaction: &Transaction) {
-        let Work::Exec(exec) = &transaction.work else {
-            return;
-        };
-        for (shard, _) in exec.needs.iter().filter(|(_, need)| need.watched) {
-            self.unwatch_on(*shard, transaction.caller.connection);
         }
     }
 

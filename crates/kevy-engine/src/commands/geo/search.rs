@@ -1,13 +1,13 @@
 //! Searches around a place: `GEOSEARCH GEOSEARCHSTORE` and the older `GEORADIUS` family.
 
 use super::sphere::{Point, Region, Shape};
-use super::{point, put_distance, put_point, unit};
+use super::{circle, point, put_distance, put_point, rectangle};
 use crate::commands::is_option;
 use crate::commands::sorted_set::store;
 use crate::number::integer;
 use crate::value::SortedSet;
 use crate::value::sorted_set::Accumulator;
-use crate::{Command, Context, double};
+use crate::{Command, Context};
 use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -144,15 +144,6 @@ impl Form {
         matches!(self, Self::Search | Self::SearchStore)
     }
 
-    /// What storing the result is called.
-    fn store_event(self) -> &'static str {
-        if self.is_search() {
-            "geosearchstore"
-        } else {
-            "georadiusstore"
-        }
-    }
-
     fn may_store(self) -> bool {
         matches!(
             self,
@@ -227,7 +218,14 @@ fn search(cx: &mut Context<'_>, args: Args<'_>, form: Form) -> Result<(), ErrorR
     match request.destination {
         Some(key) => store_found(
             cx,
-            (key, form.store_event()),
+            (
+                key,
+                if form.is_search() {
+                    "geosearchstore"
+                } else {
+                    "georadiusstore"
+                },
+            ),
             &found,
             request.store_distances.then_some(unit_metres),
         ),
@@ -422,29 +420,6 @@ fn place_of(set: &SortedSet, member: &[u8]) -> Result<Point, ErrorReply> {
         "ERR could not decode requested zset member",
     ))?;
     Ok(Point::of_score(score))
-}
-
-/// `radius unit`
-fn circle(args: Args<'_>, at: usize) -> Result<(Shape, f64), ErrorReply> {
-    let radius = length(args.at(at), "ERR need numeric radius")?;
-    if radius < 0.0 {
-        return Err(ErrorReply::text("ERR radius cannot be negative"));
-    }
-    Ok((Shape::Circle { radius }, unit(args.at(at + 1))?))
-}
-
-/// `width height unit`
-fn rectangle(args: Args<'_>, at: usize) -> Result<(Shape, f64), ErrorReply> {
-    let width = length(args.at(at), "ERR need numeric width")?;
-    let height = length(args.at(at + 1), "ERR need numeric height")?;
-    if width < 0.0 || height < 0.0 {
-        return Err(ErrorReply::text("ERR height or width cannot be negative"));
-    }
-    Ok((Shape::Box { width, height }, unit(args.at(at + 2))?))
-}
-
-fn length(text: &[u8], error: &'static str) -> Result<f64, ErrorReply> {
-    double::parse(text).ok_or(ErrorReply::text(error))
 }
 
 /// The places in a region, cell by cell; stops when there are `enough`, if that is not 0.

@@ -7,7 +7,7 @@ use crate::commands::expiry::{Given, is};
 use crate::keyspace::ExpiryMode;
 use crate::value::hash::Field;
 use crate::value::{EncodingLimits, Hash};
-use crate::{Command, Context};
+use crate::{Command, Context, EventClasses};
 use alloc::vec::Vec;
 use kevy_proto::resp::{Args, ErrorReply};
 use kevy_proto::time::UnixMillis;
@@ -127,6 +127,11 @@ fn hgetex(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         });
     } else if !changed.is_empty() {
         emit_deadline(cx, key, wish_for(wish), changed);
+        let event = match wish {
+            Wish::At(_) => "hexpire",
+            Wish::Persist | Wish::Keep | Wish::Unsaid => "hpersist",
+        };
+        cx.keyspace.note_event(EventClasses::HASH, event, key);
     }
     reply_values(cx, names.len(), &values);
     Ok(())
@@ -266,9 +271,11 @@ fn hsetex(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
     };
     if !removed.is_empty() {
         emit_for_fields(cx, &[b"HDEL", key], removed);
+        cx.keyspace.note_event(EventClasses::HASH, "hdel", key);
     }
     if !passed {
         emit_for_fields(cx, &[b"HSET", key], order.pairs.iter());
+        cx.keyspace.note_event(EventClasses::HASH, "hset", key);
         emit_deadlines(cx, key, &order, &deadlines);
     }
     cx.reply.integer(1);
@@ -283,6 +290,7 @@ fn emit_deadlines(cx: &mut Context<'_>, key: &[u8], order: &Order<'_>, deadlines
             all.sort_unstable();
             all.dedup();
             emit_deadline(cx, key, Some(at.0), all);
+            cx.keyspace.note_event(EventClasses::HASH, "hexpire", key);
         }
         Wish::Keep => {
             let mut seen: Vec<&[u8]> = Vec::new();
@@ -321,6 +329,7 @@ fn emit_removed(
     let gone: Vec<&[u8]> = gone.map(|(_, name)| name).collect();
     if !gone.is_empty() {
         emit_for_fields(cx, &[b"HDEL", key], gone);
+        cx.keyspace.note_event(EventClasses::HASH, "hdel", key);
     }
 }
 

@@ -7,13 +7,11 @@ use crate::commands::expiry::{Condition, Given, is, name_of};
 use crate::keyspace::ExpiryMode;
 use crate::number::{integer, parse_i64};
 use crate::value::Hash;
+use crate::value::hash::LATEST_DEADLINE_MS;
 use crate::{Command, Context, EventClasses};
 use alloc::vec::Vec;
 use kevy_proto::resp::{Args, ErrorReply};
 use kevy_proto::time::UnixMillis;
-
-/// The latest deadline that Redis 7.4 keeps for a field: 46 bits of milliseconds.
-const LATEST_MS: i64 = (1 << 46) - 1;
 
 /// There is no such field, or no such key.
 const NO_FIELD: i64 = -2;
@@ -98,7 +96,7 @@ pub(super) fn deadline_of(
     }
     given
         .to_unix(number, cx.now.unix)
-        .filter(|deadline| deadline.0 <= LATEST_MS)
+        .filter(|deadline| deadline.0 <= LATEST_DEADLINE_MS)
         .ok_or_else(|| ErrorReply::InvalidExpire(name_of(args)))
 }
 

@@ -12,6 +12,9 @@ use alloc::vec::Vec;
 /// Bytes of a deadline.
 const DEADLINE_BYTES: usize = 8;
 
+/// The latest deadline that a field may have, in Unix milliseconds: Redis 7.4 keeps 46 bits.
+pub const LATEST_DEADLINE_MS: i64 = (1 << 46) - 1;
+
 /// A field of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {

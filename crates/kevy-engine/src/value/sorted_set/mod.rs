@@ -289,7 +289,7 @@ impl Collection for SortedSet {
     }
 
     fn into_value(self) -> Value {
-        Value::SortedSet(Box::new(self))
+        Value::SortedSet(self)
     }
 
     fn is_vacant(&self) -> bool {
@@ -304,11 +304,10 @@ impl Collection for SortedSet {
     }
 
     fn heap_bytes(&self) -> usize {
-        size_of::<Self>()
-            + match &self.form {
-                Form::Packed(packed) => packed.heap_bytes(),
-                Form::Large(large) => large.heap_bytes(),
-            }
+        match &self.form {
+            Form::Packed(packed) => packed.heap_bytes(),
+            Form::Large(large) => large.heap_bytes(),
+        }
     }
 
     fn emit_rebuild(&self, key: &[u8], effects: &mut Effects) {
@@ -463,7 +462,7 @@ mod tests {
             );
         }
         assert_eq!(size_of::<SortedSet>(), 16);
-        assert_eq!(set.heap_bytes(), 16 + 10 * 4 + 4);
+        assert_eq!(set.heap_bytes(), 10 * 4 + 4);
     }
 
     #[test]
