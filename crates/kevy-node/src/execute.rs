@@ -8,7 +8,7 @@ use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session, State};
 use crate::shard::Shard;
 use crate::stats::Failure;
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use kevy_engine::keyspace::ExpiryMode;
 use kevy_engine::{Command, Context, Wait, may_block};
 use kevy_proto::command::{Flags, Placement};
@@ -56,6 +56,28 @@ impl Shard {
         match self.commands.find(args) {
             Ok(found) => self.wait_for_pause(session, found),
             Err(_) => false,
+        }
+    }
+
+    /// Executes what is buffered of a session.
+    pub(crate) fn execute_buffered(&mut self, session: &mut Session) {
+        let mut input = std::mem::take(&mut session.input);
+        let consumed = self.execute_input(session, &input);
+        input.advance(consumed);
+        if input.is_empty() {
+            input = BytesMut::new();
+        }
+        if session.state != State::Draining {
+            session.input = input;
+        }
+    }
+
+    pub(crate) fn check_query_buffer(&mut self, session: &mut Session) {
+        if session.request_bytes() as u64 > self.settings.server.client_query_buffer_limit {
+            tracing::warn!(client = %session.id, "closing a client: its query buffer exceeds client_query_buffer_limit");
+            self.stats.query_buffer_limit_disconnections += 1;
+            session.replies = crate::reply_order::ReplyOrder::default();
+            session.drain();
         }
     }
 

@@ -26,7 +26,7 @@ use crate::subscriptions::Subscriptions;
 use crate::tracking::{Asker, TrackingTable};
 use crate::transaction::{Transaction, Waiting};
 use crate::watch::Watches;
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kevy_engine::keyspace::{EvictionPolicy, Partition};
@@ -573,28 +573,6 @@ impl Shard {
     pub(crate) fn shut_all_down(&mut self) {
         for index in 0..self.shards() {
             self.send(ShardId(index), Message::ShutDown);
-        }
-    }
-
-    /// Executes what is buffered of a session.
-    pub(crate) fn execute_buffered(&mut self, session: &mut Session) {
-        let mut input = std::mem::take(&mut session.input);
-        let consumed = self.execute_input(session, &input);
-        input.advance(consumed);
-        if input.is_empty() {
-            input = BytesMut::new();
-        }
-        if session.state != State::Draining {
-            session.input = input;
-        }
-    }
-
-    fn check_query_buffer(&mut self, session: &mut Session) {
-        if session.request_bytes() as u64 > self.settings.server.client_query_buffer_limit {
-            tracing::warn!(client = %session.id, "closing a client: its query buffer exceeds client_query_buffer_limit");
-            self.stats.query_buffer_limit_disconnections += 1;
-            session.replies = crate::reply_order::ReplyOrder::default();
-            session.drain();
         }
     }
 

@@ -208,6 +208,17 @@ mod tests {
         settings
     }
 
+    /// Binds at a port that was free a moment ago; if somebody has taken it meanwhile, at another one.
+    fn bound(threads: u16, change: impl Fn(&mut Settings)) -> (Settings, ListenersByShard) {
+        let mut attempts = (0..20).map(|_| {
+            let mut settings = settings(threads);
+            change(&mut settings);
+            let listeners = bind(&settings)?;
+            Ok::<_, StartError>((settings, listeners))
+        });
+        attempts.find_map(Result::ok).expect("a free port")
+    }
+
     fn accept_all(listeners: &ListenersByShard) -> Vec<usize> {
         listeners
             .iter()
@@ -217,9 +228,7 @@ mod tests {
 
     #[test]
     fn only_accepting_shards_share_the_main_port() {
-        let mut settings = settings(3);
-        settings.server.accept_shards = Some(2);
-        let listeners = bind(&settings).unwrap();
+        let (settings, listeners) = bound(3, |settings| settings.server.accept_shards = Some(2));
         assert_eq!(
             listeners.iter().map(Vec::len).collect::<Vec<_>>(),
             [1, 1, 0]
@@ -235,8 +244,7 @@ mod tests {
     #[test]
     fn a_port_is_never_shared_with_another_server() {
         for (first, second) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
-            let mut settings = settings(first);
-            let _running = bind(&settings).unwrap();
+            let (mut settings, _running) = bound(first, |_| {});
             settings.server.threads = second;
             let refused = bind(&settings).unwrap_err().to_string();
             assert!(refused.contains("ddress already in use"), "{refused}");
@@ -246,10 +254,10 @@ mod tests {
 
     #[test]
     fn every_shard_has_its_cluster_port() {
-        let mut settings = settings(2);
-        settings.server.accept_shards = Some(1);
-        settings.cluster.enabled = true;
-        let listeners = bind(&settings).unwrap();
+        let (mut settings, listeners) = bound(2, |settings| {
+            settings.server.accept_shards = Some(1);
+            settings.cluster.enabled = true;
+        });
         let doors: Vec<Vec<_>> = listeners
             .iter()
             .map(|listeners| listeners.iter().map(Listener::door).collect())
@@ -265,8 +273,7 @@ mod tests {
 
     #[test]
     fn connections_inherit_their_options() {
-        let settings = settings(1);
-        let listeners = bind(&settings).unwrap();
+        let (settings, listeners) = bound(1, |_| {});
         let _client = TcpStream::connect(("127.0.0.1", settings.server.port)).unwrap();
         let accepted = listeners[0][0].accept().unwrap();
         let socket = socket2::SockRef::from(&accepted.socket);
