@@ -88,7 +88,7 @@ def run_for(command, directory, environment):
         )
     except subprocess.TimeoutExpired:
         return "the unit took too long"
-    return (done.stdout + done.stderr)[-3000:]
+    return (done.stdout + done.stderr)[-900:]
 
 
 def read(unit, report, words):

@@ -88,6 +88,7 @@ def read(unit, lines):
     """What the suite's lines say: the outcome, and the test under way when it gave up."""
     outcome = servers.Outcome()
     under_way = None
+    gave_up = False
     for index, line in enumerate(lines):
         if "The following tests failed" in line:
             break
@@ -99,8 +100,12 @@ def read(unit, lines):
             outcome.fail(f"{unit}: {title(match[1])}", message_below(lines, index))
         elif line.startswith("[exception]: "):
             outcome.fail(f"{unit}: the unit ended early", "\n".join(lines[index : index + 12]))
+        elif line.startswith("[TIMEOUT]"):
+            gave_up = True
         elif match := UNDER_WAY.search(line):
             under_way = match[1]
+    if gave_up and under_way is None:
+        outcome.fail(f"{unit}: stuck between two tests", "\n".join(lines[-12:]))
     return outcome, under_way
 
 
