@@ -42,13 +42,10 @@ fuzz_target!(|data: &[u8]| {
 fn check(payload: &[u8]) {
     let mut first = Engine::new();
     assert_eq!(restore(&mut first, payload), b"+OK\r\n");
-    let dumped = dump(&mut first);
-    let mut second = Engine::new();
-    // Fields whose time has come stay behind: then nothing is left to dump.
-    if let Some(dumped) = dumped {
-        assert_eq!(restore(&mut second, &dumped), b"+OK\r\n");
-        let again = dump(&mut second).expect("what was restored is there");
-        assert_eq!(again.len(), dumped.len());
+    // Fields whose time has come stay behind: perhaps nothing is left to dump, or little enough for a compact form.
+    if let Some(dumped) = dump(&mut first) {
+        let again = dump_of(&dumped);
+        assert_eq!(dump_of(&again).len(), again.len());
     }
     let mut replica = first.replayed();
     assert_eq!(seen(&mut replica), seen(&mut first));
@@ -59,6 +56,13 @@ fn check(payload: &[u8]) {
 
 fn restore(engine: &mut Engine, payload: &[u8]) -> Vec<u8> {
     engine.run(&[b"RESTORE", b"k", b"0", payload])
+}
+
+/// What is dumped of a value that was restored from `payload`.
+fn dump_of(payload: &[u8]) -> Vec<u8> {
+    let mut engine = Engine::new();
+    assert_eq!(restore(&mut engine, payload), b"+OK\r\n");
+    dump(&mut engine).expect("what was restored is there")
 }
 
 fn dump(engine: &mut Engine) -> Option<Vec<u8>> {
