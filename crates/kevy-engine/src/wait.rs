@@ -12,9 +12,16 @@ use crate::long_double::LongDouble;
 use crate::{Command, Context, commands};
 use alloc::boxed::Box;
 use core::time::Duration;
-use kevy_proto::command::Flags;
+use kevy_proto::command::{Flags, Keys};
 use kevy_proto::resp::{Args, ErrorReply, RequestBuffer};
 use kevy_proto::time::Now;
+
+/// Where commands that wait have their keys: all arguments but the last, which says how long.
+pub(crate) const KEYS_BEFORE_TIMEOUT: Keys = Keys::Range {
+    first: 1,
+    last: -2,
+    step: 1,
+};
 
 /// What a client waits for.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use crate::commands::{self, NodeCommand};
 use crate::stopwatch::is_cheap;
 use hashbrown::HashMap;
 use kevy_engine::Command;
-use kevy_proto::command::Row;
+use kevy_proto::command::{Flags, Row};
 use kevy_proto::resp::{Args, ErrorReply};
 
 /// Longest name of a command or subcommand.
@@ -220,6 +220,14 @@ impl Handler {
         match self {
             Self::Engine(row) => row.name,
             Self::Node(row) => row.name,
+        }
+    }
+
+    /// The flags of its row.
+    pub fn flags(self) -> Flags {
+        match self {
+            Self::Engine(row) => row.flags,
+            Self::Node(row) => row.flags,
         }
     }
 }

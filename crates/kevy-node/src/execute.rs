@@ -103,14 +103,8 @@ impl Shard {
             return session.drain();
         }
         match self.commands.find(args) {
-            Ok(found) if session.is_restricted() && !is_allowed_to_subscribers(found) => {
-                let name = self.commands.all()[found.index].full_name;
-                self.refuse(session, Some(found.index), &refused_to_subscribers(name));
-            }
-            Ok(found) if session.is_monitor && refused_to_monitors(found).is_some() => {
-                if let Some(error) = refused_to_monitors(found) {
-                    self.refuse(session, Some(found.index), &error);
-                }
+            Ok(found) if let Some(error) = self.refusal(session, found) => {
+                self.refuse(session, Some(found.index), &error);
             }
             Ok(found) => self.execute_found(session, found, args),
             Err(error) => {
@@ -121,6 +115,19 @@ impl Shard {
                 self.refuse(session, index, &error);
             }
         }
+    }
+
+    /// Why the session may not ask for `found` now, if it may not.
+    #[inline]
+    fn refusal(&self, session: &Session, found: Found) -> Option<ErrorReply> {
+        if session.is_restricted() && !is_allowed_to_subscribers(found) {
+            let name = self.commands.all()[found.index].full_name;
+            return Some(refused_to_subscribers(name));
+        }
+        if session.is_monitor {
+            return refused_to_monitors(found);
+        }
+        None
     }
 
     fn execute_found(&mut self, session: &mut Session, found: Found, args: Args<'_>) {

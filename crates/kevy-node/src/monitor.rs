@@ -5,7 +5,7 @@
 //! shards know which do, so that nothing is written while nobody looks. A monitor that does not keep up is cut
 //! ([`MONITOR_OUTPUT_BYTES`]).
 
-use crate::command_table::{Found, Handler};
+use crate::command_table::Found;
 use crate::host::Slot;
 use crate::message::Message;
 use crate::session::{Session, State};
@@ -32,10 +32,7 @@ pub(crate) struct Monitors {
 
 /// Commands that are never shown: they may tell secrets, or tell the monitor about itself.
 fn is_hidden(found: Found) -> bool {
-    let (flags, name) = match found.handler {
-        Handler::Engine(row) => (row.flags, row.name),
-        Handler::Node(row) => (row.flags, row.name),
-    };
+    let (flags, name) = (found.handler.flags(), found.handler.name());
     flags.contains(Flags::ADMIN) || flags.contains(Flags::SKIP_MONITOR) || name == "monitor"
 }
 

@@ -113,14 +113,14 @@ impl Shard {
 
 /// Whether a request changes something, or is heard of elsewhere.
 fn writes(session: &Session, found: Found) -> bool {
-    let of_flags =
-        |flags: Flags| flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE);
     match found.handler {
-        Handler::Engine(row) => of_flags(row.flags),
         Handler::Node(row) if row.name == "exec" => session
             .queue
             .as_ref()
             .is_some_and(|queue| queue.has_writes()),
-        Handler::Node(row) => of_flags(row.flags),
+        handler @ (Handler::Engine(_) | Handler::Node(_)) => {
+            let flags = handler.flags();
+            flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE)
+        }
     }
 }

@@ -53,10 +53,8 @@ impl Stopwatch {
 
 /// Whether a command is so fast that, with few arguments, its share of a batch says enough.
 pub(crate) fn is_cheap(handler: Handler) -> bool {
-    match handler {
-        Handler::Engine(row) => row.flags.contains(Flags::FAST) || row.complexity == "O(1)",
-        Handler::Node(row) => row.flags.contains(Flags::FAST),
-    }
+    let is_constant = matches!(handler, Handler::Engine(row) if row.complexity == "O(1)");
+    is_constant || is_fast(handler)
 }
 
 impl Shard {
@@ -167,15 +165,9 @@ impl Shard {
 }
 
 fn is_fast(handler: Handler) -> bool {
-    match handler {
-        Handler::Engine(row) => row.flags.contains(Flags::FAST),
-        Handler::Node(row) => row.flags.contains(Flags::FAST),
-    }
+    handler.flags().contains(Flags::FAST)
 }
 
 fn is_blocking(found: Found) -> bool {
-    match found.handler {
-        Handler::Engine(row) => row.flags.contains(Flags::BLOCKING),
-        Handler::Node(row) => row.flags.contains(Flags::BLOCKING),
-    }
+    found.handler.flags().contains(Flags::BLOCKING)
 }

@@ -206,6 +206,17 @@ fn streams_wake_readers_and_one_consumer() {
         let (mut reader, mut consumer, mut writer) =
             (server.connect(), server.connect(), server.connect());
         writer.ask(&["XGROUP", "CREATE", &keys[1], "g", "$", "MKSTREAM"]);
+        let from_group = [
+            "XREADGROUP",
+            "GROUP",
+            "g",
+            "c",
+            "BLOCK",
+            "0",
+            "STREAMS",
+            &keys[1],
+            ">",
+        ];
         block(
             server,
             &mut reader,
@@ -214,43 +225,13 @@ fn streams_wake_readers_and_one_consumer() {
             ],
             1,
         );
-        block(
-            server,
-            &mut consumer,
-            &[
-                "XREADGROUP",
-                "GROUP",
-                "g",
-                "c",
-                "BLOCK",
-                "0",
-                "STREAMS",
-                &keys[1],
-                ">",
-            ],
-            2,
-        );
+        block(server, &mut consumer, &from_group, 2);
         writer.ask(&["XADD", &keys[1], "1-1", "f", "v"]);
         for client in [&mut reader, &mut consumer] {
             let reply = client.read().expect("served");
             assert_eq!(reply.items()[0].items()[0].text(), keys[1]);
         }
-        block(
-            server,
-            &mut consumer,
-            &[
-                "XREADGROUP",
-                "GROUP",
-                "g",
-                "c",
-                "BLOCK",
-                "0",
-                "STREAMS",
-                &keys[1],
-                ">",
-            ],
-            1,
-        );
+        block(server, &mut consumer, &from_group, 1);
         writer.ask(&["XGROUP", "DESTROY", &keys[1], "g"]);
         let error = consumer.read().expect("an error");
         assert!(error.error().contains("group"), "{error:?}");

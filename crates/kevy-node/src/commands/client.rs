@@ -2,7 +2,8 @@
 
 use super::client_line::AskingRequest;
 use super::{
-    ALWAYS, Answered, NodeCommand, Outcome, ROW, help, integer, is, monitor, ok, text, tracking,
+    ALWAYS, Answered, HELP, NodeCommand, Outcome, ROW, help, integer, is, monitor, ok, text,
+    tracking,
 };
 use crate::query::{Answer, ClientFilter, Finish, Query};
 use crate::session::{ReplyMode, Session};
@@ -167,12 +168,8 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             ..ROW
         },
         NodeCommand {
-            name: "help",
-            arity: 2,
-            flags: ALWAYS,
-            summary: "Lists the subcommands.",
             run: help_client,
-            ..ROW
+            ..HELP
         },
     ],
     ..ROW

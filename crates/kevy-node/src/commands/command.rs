@@ -2,7 +2,7 @@
 
 use super::categories::categories;
 use super::key_uses::{Uses, uses, uses_of};
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, is, text};
+use super::{ALWAYS, Answered, HELP, NodeCommand, Outcome, ROW, help, is, text};
 use crate::command_table::{Handler, Named};
 use crate::session::Session;
 use crate::shard::Shard;
@@ -76,13 +76,9 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             ..ROW
         },
         NodeCommand {
-            name: "help",
-            arity: 2,
-            flags: ALWAYS,
             group: "server",
-            summary: "Lists the subcommands.",
             run: help_command,
-            ..ROW
+            ..HELP
         },
     ],
     ..ROW

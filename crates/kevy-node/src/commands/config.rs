@@ -1,16 +1,13 @@
 //! `CONFIG ...`: the settings in force, over the same table that reads `kevy.toml`.
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, ok};
+use super::{ADMIN, Answered, HELP, NodeCommand, Outcome, ROW, help, ok};
 use crate::query::{Finish, Query};
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::settings::rewrite::rewritten;
 use crate::shard::Shard;
 use bytes::BytesMut;
-use kevy_proto::command::Flags;
 use kevy_proto::resp::{Args, Encoder, ErrorReply};
-
-const ADMIN: Flags = ALWAYS.with(Flags::NOSCRIPT).with(Flags::ADMIN);
 
 /// The commands of this family.
 pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
@@ -60,13 +57,9 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             ..ROW
         },
         NodeCommand {
-            name: "help",
-            arity: 2,
-            flags: ALWAYS,
             group: "server",
-            summary: "Lists the subcommands.",
             run: help_config,
-            ..ROW
+            ..HELP
         },
     ],
     ..ROW

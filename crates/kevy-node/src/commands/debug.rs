@@ -1,17 +1,15 @@
 //! `DEBUG`: what test suites of clients need of it. What names a key is the engine's.
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, integer, ok};
+use super::{ADMIN, Answered, HELP, NodeCommand, Outcome, ROW, help, integer, ok};
 use crate::observation::Observation;
 use crate::query::{Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
 use bytes::BytesMut;
 use kevy_engine::{double, glob};
-use kevy_proto::command::Flags;
 use kevy_proto::resp::{Args, Encoder, ErrorReply, RespVersion};
 use std::time::Duration;
 
-const ADMIN: Flags = ALWAYS.with(Flags::NOSCRIPT).with(Flags::ADMIN);
 /// The longest sleep, in seconds: a day.
 const LONGEST_SLEEP: f64 = 86_400.0;
 /// Most keys that `DEBUG POPULATE` creates.
@@ -90,13 +88,9 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             ..ROW
         },
         NodeCommand {
-            name: "help",
-            arity: 2,
-            flags: ALWAYS,
             group: "server",
-            summary: "Lists the subcommands.",
             run: help_debug,
-            ..ROW
+            ..HELP
         },
     ],
     ..ROW

@@ -3,7 +3,7 @@
 mod graph;
 mod report;
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, observed};
+use super::{ADMIN, Answered, HELP, NodeCommand, Outcome, ROW, help, observed};
 use crate::command_table::CommandTable;
 use crate::histogram::{Histogram, Histograms};
 use crate::latency::Latencies;
@@ -12,11 +12,8 @@ use crate::query::{Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
 use bytes::BytesMut;
-use kevy_proto::command::Flags;
 use kevy_proto::resp::{Args, Encoder, ErrorReply};
 use std::collections::BTreeSet;
-
-const ADMIN: Flags = ALWAYS.with(Flags::NOSCRIPT).with(Flags::ADMIN);
 
 /// The commands of this family.
 pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
@@ -92,14 +89,10 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             ..ROW
         },
         NodeCommand {
-            name: "help",
-            arity: 2,
-            flags: ALWAYS,
             group: "server",
             since: "2.8.13",
-            summary: "Lists the subcommands.",
             run: help_latency,
-            ..ROW
+            ..HELP
         },
     ],
     ..ROW

@@ -1,7 +1,7 @@
 //! `MEMORY`, but for `MEMORY USAGE`, which is the engine's.
 
 use super::info::Total;
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, ok};
+use super::{Answered, HELP, NodeCommand, Outcome, ROW, help, ok};
 use crate::query::{Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
@@ -56,15 +56,10 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             ..ROW
         },
         NodeCommand {
-            name: "help",
-            arity: 2,
-            flags: ALWAYS,
             group: "server",
             since: "4.0.0",
-            complexity: "O(1)",
-            summary: "Lists the subcommands.",
             run: help_memory,
-            ..ROW
+            ..HELP
         },
     ],
     ..ROW

@@ -94,12 +94,23 @@ const ROW: NodeCommand = NodeCommand {
     subcommands: &[],
 };
 
+/// What the `HELP` rows of containers have in common.
+const HELP: NodeCommand = NodeCommand {
+    name: "help",
+    arity: 2,
+    flags: ALWAYS,
+    summary: "Lists the subcommands.",
+    ..ROW
+};
+
 fn without_subcommand(_: &mut Shard, _: &mut Session, _: Args<'_>, _: &mut BytesMut) -> Answered {
     Err(ErrorReply::Syntax)
 }
 
 /// Loading and stale: answered whatever state the data is in.
 const ALWAYS: Flags = Flags::LOADING.with(Flags::STALE);
+/// As [`ALWAYS`], and for operators, not for scripts.
+const ADMIN: Flags = ALWAYS.with(Flags::NOSCRIPT).with(Flags::ADMIN);
 
 fn ok(session: &Session, reply: &mut BytesMut) -> Answered {
     Encoder::new(reply, session.client.version).ok();

@@ -1,7 +1,7 @@
 //! `MONITOR`, `CLIENT PAUSE` and `CLIENT UNPAUSE`.
 
 use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, is};
-use crate::command_table::{Found, Handler};
+use crate::command_table::Found;
 use crate::pause::PauseMode;
 use crate::query::{Finish, Query};
 use crate::session::Session;
@@ -35,10 +35,7 @@ fn monitor(shard: &mut Shard, session: &mut Session, _: Args<'_>, _: &mut BytesM
 
 /// What a monitor is told about a command that reads or changes keys.
 pub(crate) fn refused_to_monitors(found: Found) -> Option<ErrorReply> {
-    let flags = match found.handler {
-        Handler::Engine(row) => row.flags,
-        Handler::Node(row) => row.flags,
-    };
+    let flags = found.handler.flags();
     let touches = [Flags::WRITE, Flags::READONLY, Flags::MAY_REPLICATE]
         .into_iter()
         .any(|flag| flags.contains(flag));

@@ -1,13 +1,12 @@
 //! Commands about the server as a whole.
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, info, integer, is};
+use super::{ADMIN, ALWAYS, Answered, NodeCommand, Outcome, ROW, help, info, integer, is};
 use crate::session::Session;
 use crate::shard::Shard;
 use bytes::BytesMut;
 use kevy_proto::command::Flags;
 use kevy_proto::resp::{Args, Encoder, ErrorReply};
 
-const ADMIN: Flags = ALWAYS.with(Flags::NOSCRIPT).with(Flags::ADMIN);
 const SERVER: NodeCommand = NodeCommand {
     group: "server",
     ..ROW

@@ -1,6 +1,6 @@
 //! `SLOWLOG`: requests that took long.
 
-use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help, integer, observed};
+use super::{ALWAYS, Answered, HELP, NodeCommand, Outcome, ROW, help, integer, observed};
 use crate::observation::{Observation, Observed};
 use crate::query::Finish;
 use crate::session::Session;
@@ -54,14 +54,10 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
             ..ROW
         },
         NodeCommand {
-            name: "help",
-            arity: 2,
-            flags: ALWAYS,
             group: "server",
             since: "6.2.0",
-            summary: "Lists the subcommands.",
             run: help_slowlog,
-            ..ROW
+            ..HELP
         },
     ],
     ..ROW

@@ -55,7 +55,7 @@ impl Queue {
     /// Whether a command changes something, or is heard of elsewhere.
     pub(crate) fn has_writes(&self) -> bool {
         self.commands.iter().any(|queued| {
-            let flags = flags(queued.found);
+            let flags = queued.found.handler.flags();
             flags.contains(Flags::WRITE) || flags.contains(Flags::MAY_REPLICATE)
         })
     }
@@ -84,7 +84,7 @@ impl Shard {
             return false;
         }
         session.client.last_command = self.commands.all()[found.index].full_name;
-        if flags(found).contains(Flags::NO_MULTI) {
+        if found.handler.flags().contains(Flags::NO_MULTI) {
             let error = ErrorReply::text("ERR Command not allowed inside a transaction");
             self.refuse(session, Some(found.index), &error);
         } else if !self.make_room() {
@@ -145,12 +145,5 @@ fn runs_at_once(found: Found) -> bool {
             ) && row.group != "cluster"
         }
         Handler::Engine(_) => false,
-    }
-}
-
-fn flags(found: Found) -> Flags {
-    match found.handler {
-        Handler::Engine(row) => row.flags,
-        Handler::Node(row) => row.flags,
     }
 }

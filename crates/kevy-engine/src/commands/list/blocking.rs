@@ -5,47 +5,21 @@ use super::end_at;
 use super::pop::{BatchPop, take};
 use super::shift::move_element;
 use crate::value::End;
-use crate::wait::{Awaited, timeout};
+use crate::wait::{Awaited, KEYS_BEFORE_TIMEOUT, timeout};
 use crate::{Command, Context};
 use kevy_proto::command::{Flags, Keys, Placement, Row, TWO_KEYS};
 use kevy_proto::resp::{Args, ErrorReply};
-
-/// The keys are all arguments but the last.
-const KEYS_BEFORE_TIMEOUT: Keys = Keys::Range {
-    first: 1,
-    last: -2,
-    step: 1,
-};
 
 const POP: Flags = Flags::WRITE.with(Flags::NOSCRIPT).with(Flags::BLOCKING);
 
 /// The commands of this family.
 pub(in crate::commands) const COMMANDS: &[Command] = &[
-    Row {
-        name: "blpop",
-        arity: -3,
-        flags: POP,
-        keys: KEYS_BEFORE_TIMEOUT,
-        placement: Placement::Together,
-        group: "list",
-        since: "2.0.0",
-        complexity: "O(N) where N is the number of provided keys.",
-        summary: "Remove and get the first element in a list, or block until one is available",
-        run: |cx, args| pop_first(cx, args, End::Left),
-        subcommands: &[],
-    },
+    BLPOP,
     Row {
         name: "brpop",
-        arity: -3,
-        flags: POP,
-        keys: KEYS_BEFORE_TIMEOUT,
-        placement: Placement::Together,
-        group: "list",
-        since: "2.0.0",
-        complexity: "O(N) where N is the number of provided keys.",
         summary: "Remove and get the last element in a list, or block until one is available",
         run: |cx, args| pop_first(cx, args, End::Right),
-        subcommands: &[],
+        ..BLPOP
     },
     Row {
         name: "blmpop",
@@ -90,6 +64,20 @@ pub(in crate::commands) const COMMANDS: &[Command] = &[
         subcommands: &[],
     },
 ];
+
+const BLPOP: Command = Row {
+    name: "blpop",
+    arity: -3,
+    flags: POP,
+    keys: KEYS_BEFORE_TIMEOUT,
+    placement: Placement::Together,
+    group: "list",
+    since: "2.0.0",
+    complexity: "O(N) where N is the number of provided keys.",
+    summary: "Remove and get the first element in a list, or block until one is available",
+    run: |cx, args| pop_first(cx, args, End::Left),
+    subcommands: &[],
+};
 
 fn pop_first(cx: &mut Context<'_>, args: Args<'_>, end: End) -> Result<(), ErrorReply> {
     let key_count = args.len() - 2;

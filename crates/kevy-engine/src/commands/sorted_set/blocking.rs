@@ -2,17 +2,10 @@
 //! ([`Wait`](crate::Wait)).
 
 use super::pop::{End, many_options, pop_first, pop_first_many};
-use crate::wait::{Awaited, timeout};
+use crate::wait::{Awaited, KEYS_BEFORE_TIMEOUT, timeout};
 use crate::{Command, Context};
 use kevy_proto::command::{Flags, Keys, Placement, Row};
 use kevy_proto::resp::{Args, ErrorReply};
-
-/// The keys are all arguments but the last.
-const KEYS_BEFORE_TIMEOUT: Keys = Keys::Range {
-    first: 1,
-    last: -2,
-    step: 1,
-};
 
 const POP: Flags = Flags::WRITE
     .with(Flags::NOSCRIPT)
@@ -21,33 +14,13 @@ const POP: Flags = Flags::WRITE
 
 /// The commands of this file.
 pub(in crate::commands) const COMMANDS: &[Command] = &[
-    Row {
-        name: "bzpopmin",
-        arity: -3,
-        flags: POP,
-        keys: KEYS_BEFORE_TIMEOUT,
-        placement: Placement::Together,
-        group: "sorted-set",
-        since: "5.0.0",
-        complexity: "O(log(N)) with N being the number of elements in the sorted set.",
-        summary: "Remove and return the member with the lowest score from one or more sorted sets, or block until one \
-            is available",
-        run: |cx, args| pop(cx, args, End::Min),
-        subcommands: &[],
-    },
+    BZPOPMIN,
     Row {
         name: "bzpopmax",
-        arity: -3,
-        flags: POP,
-        keys: KEYS_BEFORE_TIMEOUT,
-        placement: Placement::Together,
-        group: "sorted-set",
-        since: "5.0.0",
-        complexity: "O(log(N)) with N being the number of elements in the sorted set.",
         summary: "Remove and return the member with the highest score from one or more sorted sets, or block until one \
             is available",
         run: |cx, args| pop(cx, args, End::Max),
-        subcommands: &[],
+        ..BZPOPMIN
     },
     Row {
         name: "bzmpop",
@@ -67,6 +40,21 @@ pub(in crate::commands) const COMMANDS: &[Command] = &[
         subcommands: &[],
     },
 ];
+
+const BZPOPMIN: Command = Row {
+    name: "bzpopmin",
+    arity: -3,
+    flags: POP,
+    keys: KEYS_BEFORE_TIMEOUT,
+    placement: Placement::Together,
+    group: "sorted-set",
+    since: "5.0.0",
+    complexity: "O(log(N)) with N being the number of elements in the sorted set.",
+    summary: "Remove and return the member with the lowest score from one or more sorted sets, or block until one \
+        is available",
+    run: |cx, args| pop(cx, args, End::Min),
+    subcommands: &[],
+};
 
 fn pop(cx: &mut Context<'_>, args: Args<'_>, end: End) -> Result<(), ErrorReply> {
     let key_count = args.len() - 2;
