@@ -278,10 +278,12 @@ impl Loader {
             return Ok(());
         };
         let Manifest { shard, shards, .. } = self.manifest;
-        let first = self.at as u64 - u64::from(self.manifest.snapshot.is_some());
+        // The snapshot, if there is one, comes before the segments.
+        let before = usize::from(self.manifest.snapshot.is_some());
+        let segments_before = self.at.saturating_sub(before) as u64;
         let number = match kind {
             FileKind::Snapshot => self.manifest.snapshot.map_or(0, |file| file.number),
-            FileKind::Log => self.manifest.segments.0 + first,
+            FileKind::Log => self.manifest.segments.0 + segments_before,
         };
         if header.kind != *kind {
             return Err("it is of another kind".to_owned());
