@@ -16,6 +16,13 @@ use std::process::ExitCode;
 pub(crate) enum Task {
     /// Run a server; its configuration file, if it has one.
     Serve(Box<Settings>, Option<PathBuf>),
+    /// Look through a data directory.
+    CheckData {
+        /// Which.
+        directory: PathBuf,
+        /// Whether to cut what is damaged.
+        repair: bool,
+    },
     /// Everything asked for is done, or faults were reported.
     Leave(ExitCode),
 }
@@ -40,6 +47,14 @@ enum Subtask {
         /// Configuration file, as --config
         path: Option<PathBuf>,
     },
+    /// Look through the data directory of a stopped server: exit 0 if all of it is whole, 1 if not
+    Check {
+        /// The directory
+        dir: PathBuf,
+        /// Cut damaged logs before the damage, so that a server starts; what is cut is kept aside
+        #[arg(long)]
+        repair: bool,
+    },
 }
 
 const AFTER_HELP: &str = "Every flag has a key in kevy.toml and most have a variable KEVY_*: docs/CONFIGURATION.md. \
@@ -57,6 +72,12 @@ const CONFIG_MAX_BYTES: u64 = 1 << 20;
 /// Reads the command line, the environment and the file, and does what needs no server.
 pub(crate) fn task() -> Task {
     let line = CommandLine::parse();
+    if let Some(Subtask::Check { dir, repair }) = line.command {
+        return Task::CheckData {
+            directory: dir,
+            repair,
+        };
+    }
     let only_check = line.command.is_some();
     match effective_settings(line) {
         Ok((settings, _)) if only_check => Task::Leave(print_settings(&settings)),
@@ -72,7 +93,10 @@ fn usable_cores() -> usize {
 
 /// The settings, and the absolute path of the configuration file.
 fn effective_settings(line: CommandLine) -> Result<(Settings, Option<PathBuf>), Vec<Fault>> {
-    let named = line.command.and_then(|Subtask::CheckConfig { path }| path);
+    let named = match line.command {
+        Some(Subtask::CheckConfig { path }) => path,
+        Some(Subtask::Check { .. }) | None => None,
+    };
     let (file, unreadable) =
         match config_file(named.or(line.config), std::env::var_os("KEVY_CONFIG")) {
             Ok(file) => (file, None),
@@ -278,6 +302,8 @@ mod tests {
     fn a_wrong_command_line_exits_with_two() {
         for arguments in [
             &["--prot", "1"][..],
+            &["check"],
+            &["check", "a", "b"],
             &["--port"],
             &["--port", "1", "--port", "2"],
             &["x"],

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
 mod cli;
 mod glommio_host;
 mod server;
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match cli::task() {
         Task::Serve(settings, file) => server::run(*settings, file),
+        Task::CheckData { directory, repair } => check::run(&directory, repair),
         Task::Leave(code) => code,
     }
 }

@@ -128,7 +128,11 @@ fn files(layout: Layout) -> Files {
 
 // ---- reading texts ---------------------------------------------------------------------------------------------------
 
-async fn read_layout(disk: &mut impl Disk) -> Result<Option<Layout>, DirectoryFault> {
+/// The layout; none in a directory that holds nothing of kevy's.
+///
+/// # Errors
+/// If it is missing although there are other files, or cannot be read.
+pub(super) async fn read_layout(disk: &mut impl Disk) -> Result<Option<Layout>, DirectoryFault> {
     let Some(text) = read_text(disk, LAYOUT_FILE).await? else {
         let names = list(disk).await?;
         let orphan = names
@@ -156,21 +160,33 @@ pub(super) async fn read_manifests(
 ) -> Result<Vec<Manifest>, DirectoryFault> {
     let mut manifests = Vec::new();
     for index in 0..layout.shards {
-        let name = files(layout).manifest(ShardId(index));
-        let Some(text) = read_text(disk, &name).await? else {
-            return Err(DirectoryFault::Missing(name));
-        };
-        let manifest: Manifest = match text.parse() {
-            Ok(manifest) => manifest,
-            Err(fault) => return Err(DirectoryFault::Text(name, fault)),
-        };
-        if (manifest.shard, manifest.shards) != (ShardId(index), layout.shards) {
-            let line = format!("shard {} of {}", manifest.shard, manifest.shards);
-            return Err(DirectoryFault::Text(name, ManifestFault::Line(line)));
-        }
-        manifests.push(manifest);
+        manifests.push(read_manifest(disk, layout, ShardId(index)).await?);
     }
     Ok(manifests)
+}
+
+/// One shard's manifest.
+///
+/// # Errors
+/// If it is missing or cannot be read.
+pub(super) async fn read_manifest(
+    disk: &mut impl Disk,
+    layout: Layout,
+    shard: ShardId,
+) -> Result<Manifest, DirectoryFault> {
+    let name = files(layout).manifest(shard);
+    let Some(text) = read_text(disk, &name).await? else {
+        return Err(DirectoryFault::Missing(name));
+    };
+    let manifest: Manifest = match text.parse() {
+        Ok(manifest) => manifest,
+        Err(fault) => return Err(DirectoryFault::Text(name, fault)),
+    };
+    if (manifest.shard, manifest.shards) != (shard, layout.shards) {
+        let line = format!("shard {} of {}", manifest.shard, manifest.shards);
+        return Err(DirectoryFault::Text(name, ManifestFault::Line(line)));
+    }
+    Ok(manifest)
 }
 
 async fn read_text(disk: &mut impl Disk, name: &str) -> Result<Option<String>, DirectoryFault> {
@@ -192,7 +208,11 @@ async fn list(disk: &mut impl Disk) -> Result<Vec<String>, DirectoryFault> {
     names.map_err(|fault| DirectoryFault::Disk("the data directory".to_owned(), fault))
 }
 
-async fn perform(
+/// Does something with a file.
+///
+/// # Errors
+/// As the file system says, with the file's name.
+pub(super) async fn perform(
     disk: &mut impl Disk,
     name: &str,
     action: DiskAction,
@@ -279,8 +299,7 @@ async fn remove_unnamed(
             .snapshot
             .map(|file| files.snapshot(manifest.shard, file.number)),
     );
-    let prefix = files.manifest(manifest.shard);
-    let prefix = prefix.trim_end_matches("manifest").to_owned();
+    let prefix = files.prefix(manifest.shard);
     for name in list(disk).await? {
         let kind = name
             .strip_prefix(&prefix)

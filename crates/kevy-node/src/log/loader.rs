@@ -10,7 +10,7 @@
 use super::manifest::{Files, Manifest};
 use super::survey::{Judgement, Survey};
 use bytes::{Buf, Bytes, BytesMut};
-use kevy_proto::ids::TransactionId;
+use kevy_proto::ids::{ShardId, TransactionId};
 use kevy_proto::log::{
     Entries, Entry, EntryFault, FileKind, Frame, FrameFault, Requests, SEGMENT_HEADER_BYTES,
     SegmentFault, SegmentHeader, Verdict, decode_frame, judge_fault,
@@ -314,22 +314,14 @@ impl Loader {
             FileKind::Snapshot => self.manifest.snapshot.map_or(0, |file| file.number),
             FileKind::Log => self.manifest.segments.0 + segments_before,
         };
-        if header.kind != *kind {
-            return Err("it is of another kind".to_owned());
-        }
-        if (header.shard, header.shards, header.segment) != (shard, shards, number) {
-            return Err(format!(
-                "it is number {} of shard {} of {}",
-                header.segment, header.shard, header.shards
-            ));
-        }
-        match self.position {
-            Some(expected) if expected != header.position => Err(format!(
-                "it begins at position {} of the log, but what comes before ends at {expected}",
-                header.position
-            )),
-            Some(_) | None => Ok(()),
-        }
+        let expected = Expected {
+            kind: *kind,
+            shard,
+            shards,
+            number,
+            position: self.position,
+        };
+        expected.check(header)
     }
 
     /// Where the next frame begins, as frames of this file count.
@@ -414,16 +406,7 @@ impl Loader {
         if self.skipped.is_empty() {
             return false;
         }
-        let epoch = match entry {
-            Entry::Part(part, _) if !part.is_isolated => part.epoch,
-            Entry::Part(..)
-            | Entry::Effects(_)
-            | Entry::Dropped { .. }
-            | Entry::Skipped { .. }
-            | Entry::EarlierRunsSettled
-            | Entry::SnapshotBegin(_)
-            | Entry::SnapshotEnd { .. } => frame.epoch,
-        };
+        let epoch = epoch_of(frame, entry);
         let mut skipped = self.skipped.iter();
         skipped.any(|(before, above)| frame.position < *before && epoch > *above)
     }
@@ -438,11 +421,12 @@ impl Loader {
     fn end_file(&mut self) -> Result<(), LoadFault> {
         let offset = self.reader.offset;
         let is_snapshot = matches!(self.files.get(self.at), Some((_, FileKind::Snapshot)));
-        if is_snapshot && !self.reader.has_ended {
-            return Err(self.fault(offset, LoadReason::Incomplete));
-        }
         if self.reader.bytes.is_empty() {
-            return Ok(());
+            return if is_snapshot && !self.reader.has_ended {
+                Err(self.fault(offset, LoadReason::Incomplete))
+            } else {
+                Ok(())
+            };
         }
         let position = self.next_frame();
         let Err(fault) = decode_frame(&self.reader.bytes, position) else {
@@ -463,6 +447,53 @@ impl Loader {
     }
 }
 
+/// What the header of a file should say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    pub(super) kind: FileKind,
+    pub(super) shard: ShardId,
+    pub(super) shards: u16,
+    pub(super) number: u64,
+    /// Where the log goes on, if that is known.
+    pub(super) position: Option<u64>,
+}
+
+impl Expected {
+    /// Says what is wrong with a header, if anything is.
+    pub(super) fn check(&self, header: &SegmentHeader) -> Result<(), String> {
+        if header.kind != self.kind {
+            return Err("it is of another kind".to_owned());
+        }
+        if (header.shard, header.shards, header.segment) != (self.shard, self.shards, self.number) {
+            return Err(format!(
+                "it is number {} of shard {} of {}",
+                header.segment, header.shard, header.shards
+            ));
+        }
+        match self.position {
+            Some(expected) if expected != header.position => Err(format!(
+                "it begins at position {} of the log, but what comes before ends at {expected}",
+                header.position
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// When what an entry says took place.
+pub(super) fn epoch_of(frame: &Frame<'_>, entry: &Entry<'_>) -> u64 {
+    match entry {
+        Entry::Part(part, _) if !part.is_isolated => part.epoch,
+        Entry::Part(..)
+        | Entry::Effects(_)
+        | Entry::Dropped { .. }
+        | Entry::Skipped { .. }
+        | Entry::EarlierRunsSettled
+        | Entry::SnapshotBegin(_)
+        | Entry::SnapshotEnd { .. } => frame.epoch,
+    }
+}
+
 impl fmt::Display for LoadFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -471,12 +502,16 @@ impl fmt::Display for LoadFault {
             reason,
         } = self;
         match reason {
-            LoadReason::Header(fault) => write!(f, "{file}: {fault}"),
-            LoadReason::Misplaced(text) => write!(f, "{file} is not where it belongs: {text}"),
+            LoadReason::Header(fault) => write!(f, "{file}, byte {offset}: {fault}"),
+            LoadReason::Misplaced(text) => {
+                write!(
+                    f,
+                    "{file}, byte {offset}: it is not where it belongs: {text}"
+                )
+            }
             LoadReason::Damaged(fault) => write!(
                 f,
-                "{file} is damaged at byte {offset}: {fault}, although it was durable. \
-                 `kevy check <dir>` shows more and can cut it there"
+                "{file} is damaged at byte {offset}: {fault}, although it was durable"
             ),
             LoadReason::Entry(fault) => write!(f, "{file}, frame at byte {offset}: {fault}"),
             LoadReason::Incomplete => {

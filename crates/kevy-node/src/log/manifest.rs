@@ -80,6 +80,11 @@ impl Files {
         format!("{}.shard-{shard}.manifest", self.generation)
     }
 
+    /// How the names of all its files begin.
+    pub fn prefix(self, shard: ShardId) -> String {
+        format!("{}.shard-{shard}.", self.generation)
+    }
+
     /// A segment of its log.
     pub fn segment(self, shard: ShardId, segment: u64) -> String {
         format!("{}.shard-{shard}.{segment}.log", self.generation)

@@ -3,21 +3,31 @@
 //! Pure machines again: they say what is to be written, synced or read, and are told how that ended. The host does it
 //! beside the shard's turns. Decision record 0008 tells why the log looks as it does; `kevy_proto::log` draws its bytes.
 
+#[cfg(test)]
+mod damage;
 mod directory;
+mod inspection;
 mod journal;
 mod loader;
 mod manifest;
+#[cfg(test)]
+mod memory_disk;
 mod operation;
+mod repair;
 mod replay;
 mod snapshot;
 mod survey;
 mod writer;
 
 pub use directory::{DirectoryFault, Opener, load_directory, open_directory, write_directory};
+pub use inspection::{
+    Count, FileInspection, FileState, Inspection, Leftover, ShardInspection, inspect_directory,
+};
 pub use journal::{Journal, JournalConfig, JournalNews, SEGMENT_BYTES};
 pub use loader::{LoadFault, LoadProgress, LoadReason, Loader, PIECE_BYTES, Piece, TornTail};
 pub use manifest::{Files, LAYOUT_FILE, Layout, Manifest, ManifestFault, SnapshotFile};
 pub use operation::{DiskAction, DiskFault, DiskOperation, DiskResult, DiskTask};
+pub use repair::{Cut, KeptCopy, Remedy, cut_log, remedy};
 pub use replay::replay;
 pub use snapshot::SnapshotWriter;
 pub use survey::{Judgement, Survey, judge};
