@@ -433,7 +433,8 @@ impl FileReader {
             Record::Key(kind) => (reader.string(), FaultKind::DamagedValue(kind)),
             Record::ModuleValue => {
                 let key = reader.string();
-                let module = reader.length().map(ModuleId);
+                let module = key.is_some().then(|| reader.length()).flatten();
+                let module = module.map(ModuleId);
                 (key, FaultKind::ModuleValue(module))
             }
             Record::Attribute(_) | Record::Plain(_) | Record::End => (None, FaultKind::Damaged),
