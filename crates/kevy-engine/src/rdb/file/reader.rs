@@ -35,6 +35,7 @@ pub struct FileReader {
     /// Where in the file `start` is.
     offset: u64,
     stage: Stage,
+    /// Of all that is no longer in the buffer.
     digest: crc_fast::Digest,
     attributes: Attributes,
 }
@@ -179,6 +180,8 @@ impl FileReader {
 
     /// The next bytes of the file. Bytes that were not yet read are kept, so take all items first.
     pub fn push(&mut self, bytes: &[u8]) {
+        // All that is done with at once: a checksum of many small parts takes its time.
+        self.digest.update(&self.buffer[..self.start]);
         self.buffer.drain(..mem::take(&mut self.start));
         if self.buffer.is_empty() {
             self.buffer.shrink_to(KEPT_BYTES);
@@ -386,8 +389,9 @@ impl FileReader {
 
     /// The end, of `length` bytes.
     fn last(&mut self, length: usize) -> Result<Item<'_>, Fault> {
-        self.digest.update(&[opcode::END]);
-        let found = self.digest.finalize();
+        let mut digest = self.digest;
+        digest.update(&self.buffer[..=self.start]);
+        let found = digest.finalize();
         let sum = self.reader(self.start..self.start + length).array();
         let expected = u64::from_le_bytes(sum.unwrap_or_default());
         if expected != 0 && expected != found {
@@ -407,9 +411,7 @@ impl FileReader {
 
     /// Is done with `length` bytes, which are a record or the header.
     fn pass(&mut self, length: usize) {
-        let end = self.start + length;
-        self.digest.update(&self.buffer[self.start..end]);
-        self.start = end;
+        self.start += length;
         self.offset += length as u64;
         self.stage = Stage::Between;
     }

@@ -274,7 +274,7 @@ fn sealed(body: &[u8]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
     fn no_bytes_are_a_panic(body in prop::collection::vec(any::<u8>(), 0..80), piece in 1..90_usize) {
         let bytes = sealed(&body);
