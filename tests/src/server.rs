@@ -23,6 +23,7 @@ pub fn redis_stands_in() -> bool {
 #[derive(Debug, Clone)]
 pub struct Spec {
     threads: u16,
+    keeps_log: bool,
     arguments: Vec<OsString>,
 }
 
@@ -31,8 +32,16 @@ impl Spec {
     pub fn threads(threads: u16) -> Self {
         Self {
             threads,
+            keeps_log: false,
             arguments: Vec::new(),
         }
+    }
+
+    /// Keeps the data in the server's directory.
+    #[must_use]
+    pub fn log(mut self) -> Self {
+        self.keeps_log = true;
+        self
     }
 
     /// Lets only the first `count` shards accept connections.
@@ -97,7 +106,8 @@ impl Spec {
         let mut command = bare_kevy();
         command
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--threads", &self.threads.to_string(), "--no-aof"])
+            .args(["--threads", &self.threads.to_string()])
+            .args((!self.keeps_log).then_some("--no-aof"))
             .arg("--dir")
             .arg(directory)
             .args(&self.arguments)
@@ -163,26 +173,39 @@ impl Server {
 /// Debian's redis-server: the oracle.
 #[derive(Debug)]
 pub struct Redis {
-    _process: Process,
+    process: Process,
     ports: PortRange,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Redis {
     /// Starts an empty one with a single database and no persistence.
     pub fn start() -> Self {
-        let directory = TempDir::new().expect("a temporary directory");
+        Self::start_in(TempDir::new().expect("a temporary directory"), &[])
+    }
+
+    /// Starts one on the files in `directory`; `arguments` are added to its command line.
+    pub fn start_in(directory: TempDir, arguments: &[&str]) -> Self {
         let ports = ports::free_ports(1);
-        let command = redis_command(ports.first(), directory.path());
+        let mut command = redis_command(ports.first(), directory.path());
+        command.args(arguments);
         let mut process = Process::spawn("redis", command, directory.path());
         if let Err(words) = wait_for_pong(&mut process, ports.first()) {
             panic!("redis-server did not start: {words}");
         }
         Self {
-            _process: process,
+            process,
             ports,
-            _directory: directory,
+            directory,
         }
+    }
+
+    /// Stops it and waits for its end; its files stay.
+    pub fn stop(mut self) -> TempDir {
+        self.process.signal(Signal::TERM);
+        let status = self.process.wait();
+        assert!(status.success(), "{status}: {}", self.process.words());
+        self.directory
     }
 
     /// A new connection.
