@@ -2,20 +2,18 @@
 //! the RDB files that kevy exports. redis-server writes and reads them; each key is compared by commands.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use kevy_tests::clients::tool;
 use kevy_tests::connection::Connection;
+use kevy_tests::contents::{State, assert_same, fill, run, state};
 use kevy_tests::process::{Signal, poll};
 use kevy_tests::reply::Reply;
 use kevy_tests::server::{Ended, Redis, Spec, run_kevy};
 use tempfile::TempDir;
-
-/// What can be seen of each key.
-type State = BTreeMap<Vec<u8>, Vec<String>>;
 
 fn directory() -> TempDir {
     TempDir::new().expect("a temporary directory")
@@ -27,85 +25,7 @@ fn text(path: &Path) -> String {
         .to_owned()
 }
 
-/// Runs a command whose words stand in one line, and sees that it does not fail.
-fn run(connection: &mut Connection, line: &str) {
-    let reply = connection.run(line);
-    assert!(!matches!(reply, Reply::Error(_)), "{line}: {reply:?}");
-}
-
-// ---- values ----------------------------------------------------------------------------------------------------------
-
-/// Sets keys of every type whose names begin with `tag`, with few elements and with `many`.
-fn fill(connection: &mut Connection, tag: &str, many: usize) {
-    let big = "x".repeat(20_000);
-    for line in [
-        format!("SET {tag}string value"),
-        format!("SET {tag}small -7 PXAT 4000000000123"),
-        format!("SET {tag}number -70000"),
-        format!("SET {tag}large 1099511627776"),
-        format!("SET {tag}packed {}", "abc".repeat(5000)),
-        format!("RPUSH {tag}bigs a {big} 12 {big}"),
-        format!("HSET {tag}bighash f {big} {big} v"),
-        format!("ZADD {tag}infinite inf a -inf b 3000000000 c 1.5 d"),
-        format!("PFADD {tag}hll {}", words(1000, |i| format!("e{i}"))),
-        format!("XGROUP CREATE {tag}empty g $ MKSTREAM"),
-    ] {
-        run(connection, &line);
-    }
-    connection.ask(&[b"SET", format!("{tag}binary").as_bytes(), b"\0\r\n\xff\x80"]);
-    for count in [3, many] {
-        let tag = format!("{tag}{count}:");
-        for line in [
-            format!(
-                "RPUSH {tag}list {}",
-                words(count, |i| format!("element-{i} {i}"))
-            ),
-            format!(
-                "SADD {tag}integers {}",
-                words(count, |i| (i * i * i * i).to_string())
-            ),
-            format!("SADD {tag}shorts {}", words(count, |i| (i * 3).to_string())),
-            format!("SADD {tag}set {}", words(count, |i| format!("m{i}"))),
-            format!("HSET {tag}hash {}", words(count, |i| format!("f{i} {i}"))),
-            format!(
-                "ZADD {tag}zset {}",
-                words(count, |i| format!("{}.25 m{i}", i * 7 % 13))
-            ),
-            format!("PEXPIREAT {tag}list 4000000000000"),
-        ] {
-            run(connection, &line);
-        }
-        fill_stream(connection, &format!("{tag}stream"), count);
-    }
-}
-
-fn words(count: usize, each: impl Fn(usize) -> String) -> String {
-    (0..count).map(each).collect::<Vec<_>>().join(" ")
-}
-
-fn fill_stream(connection: &mut Connection, key: &str, count: usize) {
-    for i in 0..count {
-        let fields = if i % 5 == 4 { "other 1" } else { "f v g" };
-        run(
-            connection,
-            &format!("XADD {key} {}-{} {fields} {i}", i / 3 + 1, i % 3 + 1)
-                .replace("other 1 ", "other "),
-        );
-    }
-    for line in [
-        format!("XGROUP CREATE {key} g 0"),
-        format!(
-            "XREADGROUP GROUP g alice COUNT {} STREAMS {key} >",
-            count / 2 + 1
-        ),
-        format!("XGROUP CREATECONSUMER {key} g bob"),
-        format!("XACK {key} g 1-1"),
-        format!("XDEL {key} 1-2"),
-        format!("XGROUP CREATE {key} late $ ENTRIESREAD 2"),
-    ] {
-        run(connection, &line);
-    }
-}
+// ---- encodings -------------------------------------------------------------------------------------------------------
 
 /// Sets Redis's limits so that the next values are in other encodings.
 fn configure(connection: &mut Connection, limits: &[(&str, &str)]) {
@@ -159,78 +79,6 @@ fn encodings(connection: &mut Connection, keys: &State) -> String {
         found.insert(String::from_utf8_lossy(&name).into_owned());
     }
     found.into_iter().collect::<Vec<_>>().join(" ")
-}
-
-// ---- comparison ------------------------------------------------------------------------------------------------------
-
-fn state(connection: &mut Connection) -> State {
-    let keys = connection.run("KEYS *");
-    let keys = keys.as_items().expect("an array of keys");
-    let keys = keys.iter().map(|key| {
-        let Reply::Bulk(key) = key else {
-            panic!("{key:?} is no key");
-        };
-        key.clone()
-    });
-    keys.map(|key| (key.clone(), seen(connection, &key)))
-        .collect()
-}
-
-fn seen(connection: &mut Connection, key: &[u8]) -> Vec<String> {
-    let Reply::Simple(kind) = connection.ask(&[b"TYPE", key]) else {
-        panic!("no type of {}", key.escape_ascii());
-    };
-    let deadline = connection.ask(&[b"PEXPIRETIME", key]);
-    let value = match kind.as_str() {
-        "string" => format!("{:?}", connection.ask(&[b"GET", key])),
-        "list" => format!("{:?}", connection.ask(&[b"LRANGE", key, b"0", b"-1"])),
-        "set" => in_order(&connection.ask(&[b"SMEMBERS", key]), 1),
-        "hash" => in_order(&connection.ask(&[b"HGETALL", key]), 2),
-        "zset" => format!(
-            "{:?}",
-            connection.ask(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"])
-        ),
-        "stream" => {
-            let all = connection.ask(&[&b"XINFO"[..], b"STREAM", key, b"FULL", b"COUNT", b"0"]);
-            format!("{:?}", without_accidents(&all))
-        }
-        other => panic!("{other} of {}", key.escape_ascii()),
-    };
-    vec![kind, format!("{deadline:?}"), value]
-}
-
-/// Elements whose order says nothing, every `step` of them belonging together.
-fn in_order(reply: &Reply, step: usize) -> String {
-    let items = reply.as_items().expect("an array");
-    let mut items: Vec<String> = items.chunks(step).map(|part| format!("{part:?}")).collect();
-    items.sort();
-    items.join(", ")
-}
-
-/// A stream without what depends on when and how it was built: the sizes of its blocks, and when consumers were seen (an
-/// append-only file does not say).
-fn without_accidents(reply: &Reply) -> Reply {
-    let names: [&[u8]; 3] = [b"radix-tree-keys", b"radix-tree-nodes", b"seen-time"];
-    let Reply::Array(items) = reply else {
-        return reply.clone();
-    };
-    let mut kept = Vec::new();
-    let mut is_accident = false;
-    for item in items {
-        if !is_accident {
-            kept.push(without_accidents(item));
-        }
-        is_accident = matches!(item, Reply::Bulk(name) if names.contains(&name.as_slice()));
-    }
-    Reply::Array(kept)
-}
-
-/// Fails with the first key that is not the same.
-fn assert_same(found: &State, expected: &State) {
-    for (key, seen) in expected {
-        assert_eq!(found.get(key), Some(seen), "{}", key.escape_ascii());
-    }
-    assert_eq!(found.len(), expected.len(), "there are more keys");
 }
 
 // ---- steps -----------------------------------------------------------------------------------------------------------
@@ -338,6 +186,39 @@ fn redis_loads_what_kevy_exports() {
     // And back again.
     let (again, _) = imported(&files.path().join("export.rdb"), 1);
     assert_same(&again, &expected);
+}
+
+#[test]
+fn deadlines_of_fields_come_back() {
+    let server = Spec::threads(1).log().start();
+    let mut connection = server.connect();
+    for line in [
+        "HSET hash a 1 b 2 c 3",
+        "HPEXPIREAT hash 4000000000123 FIELDS 2 a b",
+    ] {
+        run(&mut connection, line);
+    }
+    let (_, data) = server.stop(Signal::TERM);
+    let files = directory();
+    let rdb = text(&files.path().join("export.rdb"));
+    let said = succeeds(&["export", "--rdb", &rdb, "--dir", &text(data.path())]).stdout;
+    assert_eq!(said, format!("exported 1 keys to {rdb} (RDB version 12)\n"));
+    let data = directory();
+    succeeds(&[
+        "import",
+        &rdb,
+        "--dir",
+        &text(data.path()),
+        "--threads",
+        "2",
+    ]);
+    let server = Spec::threads(2).log().start_in(data);
+    let found = server.connect().run("HPEXPIRETIME hash FIELDS 3 a b c");
+    let at = Reply::Integer(4_000_000_000_123);
+    assert_eq!(
+        found,
+        Reply::Array(vec![at.clone(), at, Reply::Integer(-1)])
+    );
 }
 
 // ---- append-only files -----------------------------------------------------------------------------------------------
