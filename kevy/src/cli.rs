@@ -67,7 +67,11 @@ const CONFIG_MAX_BYTES: u64 = 1 << 20;
 /// Reads the command line, the environment and the file, and does what needs no server.
 pub(crate) fn task() -> Task {
     let line = CommandLine::parse();
+    let is_plain = line.config.is_none() && line.directives.0.is_empty();
     let checked = match line.command {
+        Some(Subtask::Import(_) | Subtask::Export(_)) if !is_plain => {
+            return Task::Leave(misplaced_flags());
+        }
         Some(Subtask::Import(import)) => return Task::Import(import),
         Some(Subtask::Export(export)) => return Task::Export(export),
         Some(Subtask::CheckConfig { path }) => Some(path),
@@ -80,6 +84,14 @@ pub(crate) fn task() -> Task {
         Ok((settings, file)) => Task::Serve(Box::new(settings), file),
         Err(faults) => Task::Leave(report(&faults)),
     }
+}
+
+/// Flags of a server stand before a subcommand that starts none: they would do nothing.
+fn misplaced_flags() -> ExitCode {
+    eprintln!(
+        "kevy: import and export take their flags behind their names, and none of a server's"
+    );
+    ExitCode::from(EXIT_FAULTS)
 }
 
 /// Number of cores this process may use: CPU affinity and cgroup quotas respected.

@@ -3,8 +3,7 @@
 use crate::glommio_host::clock::HostClock;
 use crate::glommio_host::entropy::HostEntropy;
 use crate::startup::data_directory;
-use crate::startup::std_disk::StdDisk;
-use crate::transfer::{Progress, TransferError, say};
+use crate::transfer::{Progress, ToldDisk, TransferError, say};
 use futures_lite::future::block_on;
 use kevy_engine::Keyspace;
 use kevy_engine::keyspace::Entry;
@@ -64,10 +63,24 @@ impl Export {
             seed: HostEntropy.next_u64(),
             now: HostClock::start().now(),
         };
-        let mut disk = StdDisk::new(&self.dir);
+        let mut progress = Progress::new("export: reading", self.size_bytes()?);
+        let mut disk = ToldDisk::new(&self.dir, &mut progress, 0);
         let keyspaces = block_on(load_directory(&mut disk, &opener))
             .map_err(|fault| TransferError::data(&self.dir, &fault))?;
         write_rdb(&keyspaces, &self.rdb, opener.now.unix)
+    }
+
+    /// About how many bytes are to be read: logs are read twice.
+    fn size_bytes(&self) -> Result<u64, TransferError> {
+        let fault = TransferError::reading(&self.dir);
+        let mut bytes = 0;
+        for entry in self.dir.read_dir().map_err(&fault)? {
+            let entry = entry.map_err(&fault)?;
+            let is_log = entry.path().extension().is_some_and(|end| end == "log");
+            let length = entry.metadata().map_err(&fault)?.len();
+            bytes += if is_log { 2 * length } else { length };
+        }
+        Ok(bytes)
     }
 }
 
@@ -140,7 +153,7 @@ fn write_keys(
     about(&mut writer, now);
     writer.database(count as u64, with_deadline as u64);
     let bytes = keyspaces.iter().map(Keyspace::used_bytes).sum::<usize>();
-    let mut progress = Progress::new("export", bytes as u64);
+    let mut progress = Progress::new("export: writing", bytes as u64);
     let mut keys = 0;
     for entry in entries() {
         keys += u64::from(writer.key(entry, now.0)?);

@@ -1,9 +1,11 @@
 //! What import and export share: reading files in pieces, a line of progress every second, and what can go wrong.
 
 use crate::startup::StartError;
+use crate::startup::std_disk::StdDisk;
 use kevy_engine::rdb::file::{self, NeedsNewer};
 use kevy_engine::redis_aof::{AofFault, ManifestFault};
-use kevy_node::log::DirectoryFault;
+use kevy_node::host::Disk;
+use kevy_node::log::{DirectoryFault, DiskAction, DiskFault, DiskResult};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -190,6 +192,46 @@ impl Pieces {
     }
 }
 
+/// A data directory, telling how much of it was read or written.
+#[derive(Debug)]
+pub(crate) struct ToldDisk<'p> {
+    disk: StdDisk,
+    progress: &'p mut Progress,
+    keys: usize,
+}
+
+impl<'p> ToldDisk<'p> {
+    /// The files of `directory`, which exists. `progress` tells of so many `keys`.
+    pub(crate) fn new(directory: &Path, progress: &'p mut Progress, keys: usize) -> Self {
+        Self {
+            disk: StdDisk::new(directory),
+            progress,
+            keys,
+        }
+    }
+}
+
+impl Disk for ToldDisk<'_> {
+    async fn perform(&mut self, file: &str, action: DiskAction) -> DiskResult {
+        let written = match &action {
+            DiskAction::Write { bytes, .. } | DiskAction::Replace(bytes) => bytes.len(),
+            DiskAction::Read { .. }
+            | DiskAction::Sync
+            | DiskAction::Cut { .. }
+            | DiskAction::Remove
+            | DiskAction::Rename { .. } => 0,
+        };
+        let read = self.disk.perform(file, action).await?;
+        self.progress
+            .advance((written + read.len()) as u64, self.keys);
+        Ok(read)
+    }
+
+    async fn list(&mut self) -> Result<Vec<String>, DiskFault> {
+        self.disk.list().await
+    }
+}
+
 /// Tells on standard error, once a second, how far something is.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -223,9 +265,15 @@ impl Progress {
     fn line(&self, keys: usize) -> String {
         const MB: f64 = 1e6;
         let (what, done, total) = (self.what, self.done as f64, self.total as f64);
-        let percent = 100.0 * done / total.max(1.0);
+        // What is to be done is an estimate at times.
+        let percent = (100.0 * done / total.max(1.0)).min(100.0);
         let (done, total) = (done / MB, total / MB);
-        format!("{what}: {keys} keys, {done:.1} of {total:.1} MB ({percent:.0} %)")
+        let keys = if keys > 0 {
+            format!("{keys} keys, ")
+        } else {
+            String::new()
+        };
+        format!("{what}: {keys}{done:.1} of {total:.1} MB ({percent:.0} %)")
     }
 }
 

@@ -403,6 +403,7 @@ fn a_wrong_command_line_exits_with_two() {
         &["import", "dump.rdb", "--dir", "d", "--database", "x"],
         &["export", "--dir", "d"],
         &["export", "--rdb", "f"],
+        &["--dir", "d", "import", "dump.rdb", "--dir", "e"],
     ] {
         assert_eq!(kevy(arguments).code, Some(2), "{arguments:?}");
     }

@@ -18,8 +18,7 @@ use crate::glommio_host::clock::HostClock;
 use crate::glommio_host::entropy::HostEntropy;
 use crate::startup::StartError;
 use crate::startup::data_directory;
-use crate::startup::std_disk::StdDisk;
-use crate::transfer::{Progress, TransferError, say};
+use crate::transfer::{Progress, ToldDisk, TransferError, say};
 use futures_lite::future::block_on;
 use kevy_engine::Keyspace;
 use kevy_engine::keyspace::{Cursor, ExpiryMode};
@@ -70,7 +69,7 @@ impl Import {
         let source = Source::find(&self.source)?;
         refuse_used(&self.dir)?;
         let _lock = data_directory::lock(&self.dir)?;
-        let mut progress = Progress::new("import", source.size_bytes());
+        let mut progress = Progress::new("import: reading", source.size_bytes());
         let now = HostClock::start().now();
         let opener = self.opener(now);
         let mut loader = Loader::new(opener.seed, now, self.database);
@@ -78,7 +77,6 @@ impl Import {
             loader.load(path, is_last, &mut progress)?;
         }
         let (keyspace, report) = loader.finish()?;
-        eprintln!("import: all is read, {} keys are written", report.keys);
         let mut shards = placed(keyspace, &opener);
         write(&self.dir, &mut shards, &opener)?;
         Ok(report)
@@ -146,7 +144,10 @@ fn placed(mut all: Keyspace, opener: &Opener) -> Vec<Keyspace> {
 
 /// Makes the data directory; leaves nothing that looks like one if that fails.
 fn write(directory: &Path, shards: &mut [Keyspace], opener: &Opener) -> Result<(), TransferError> {
-    let mut disk = StdDisk::new(directory);
+    let keys = shards.iter().map(Keyspace::len).sum();
+    let bytes = shards.iter().map(Keyspace::used_bytes).sum::<usize>();
+    let mut progress = Progress::new("import: writing", bytes as u64);
+    let mut disk = ToldDisk::new(directory, &mut progress, keys);
     let written = block_on(write_directory(&mut disk, shards, opener));
     written.map_err(|fault| {
         // The first error is the one to tell.

@@ -1,6 +1,6 @@
 //! From the bytes of a file to its keys.
 
-use super::super::{Decoded, Kind, Reader, decode, payload};
+use super::super::{Decoded, Kind, Reader, decode, intset, listpack, payload, ziplist, zipmap};
 use super::extent::{self, Extent, Part};
 use super::fault::{Fault, FaultKind, ModuleId};
 use super::{MAGIC, opcode};
@@ -348,10 +348,12 @@ impl FileReader {
                 let attributes = mem::take(&mut self.attributes);
                 self.pass(length);
                 let mut reader = self.reader(range.clone());
-                if empty && !is_stream(kind) {
-                    reader.string().map(Item::EmptyKey)
-                } else {
-                    self.key(kind, reader, attributes, offset).map(Item::Key)
+                match self.key(kind, reader.clone(), attributes, offset) {
+                    Some(key) => Some(Item::Key(key)),
+                    None if empty || is_vacant(kind, reader.clone()) => {
+                        reader.string().map(Item::EmptyKey)
+                    }
+                    None => None,
                 }
             }
             Record::Plain(record) => {
@@ -449,8 +451,37 @@ impl FileReader {
     }
 }
 
-fn is_stream(kind: Kind) -> bool {
-    matches!(kind, Kind::Stream1 | Kind::Stream2 | Kind::Stream3)
+/// Whether what `reader` reads is a key, and a value in one string that packs no elements.
+fn is_vacant(kind: Kind, mut reader: Reader<'_>) -> bool {
+    /// Bytes of an empty ziplist, the longest of them.
+    const MOST_BYTES: usize = 11;
+    let packed = reader.string().and_then(|_| reader.string());
+    let Some(packed) = packed.filter(|packed| packed.len() <= MOST_BYTES) else {
+        return false;
+    };
+    match kind {
+        Kind::ListZiplist | Kind::HashZiplist | Kind::SortedSetZiplist => {
+            ziplist::open(&packed).is_some_and(|mut all| all.next().is_none())
+        }
+        Kind::SetListpack | Kind::HashListpack | Kind::SortedSetListpack => {
+            listpack::open(&packed).is_some_and(|mut all| all.next().is_none())
+        }
+        Kind::SetIntset => intset::open(&packed).is_some_and(|mut all| all.next().is_none()),
+        Kind::HashZipmap => zipmap::open(&packed).is_some_and(|mut all| all.next().is_none()),
+        Kind::String
+        | Kind::List
+        | Kind::ListZiplists
+        | Kind::ListListpacks
+        | Kind::Set
+        | Kind::SortedSet
+        | Kind::SortedSetText
+        | Kind::Hash
+        | Kind::HashDeadlines
+        | Kind::HashDeadlinesListpack
+        | Kind::Stream1
+        | Kind::Stream2
+        | Kind::Stream3 => false,
+    }
 }
 
 /// What a record says that is about no key.

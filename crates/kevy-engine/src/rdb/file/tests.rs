@@ -168,6 +168,29 @@ fn records_of_every_kind_are_read() {
 }
 
 #[test]
+fn keys_without_elements_are_left_out_however_they_are_packed() {
+    let ziplist = b"\x0b\0\0\0\x0a\0\0\0\0\0\xff";
+    let listpack = b"\x07\0\0\0\0\0\xff";
+    let packed: [(u8, &[u8]); 8] = [
+        (9, b"\0\xff"),
+        (10, ziplist),
+        (11, b"\x02\0\0\0\0\0\0\0"),
+        (12, ziplist),
+        (13, ziplist),
+        (16, listpack),
+        (17, listpack),
+        (20, listpack),
+    ];
+    for (kind, value) in packed {
+        let head = [kind, 1, b'k', value.len() as u8];
+        let found = items(&file("0012", &[&head, value]));
+        assert_eq!(found[1], "EmptyKey([107])", "kind {kind}");
+        let damaged = [&value[..value.len() - 1], &[1]].concat();
+        assert!(read(&file("0012", &[&head, &damaged]), 100).is_err());
+    }
+}
+
+#[test]
 fn what_is_said_of_a_key_is_said_of_the_next_one_only() {
     let bytes = file(
         "0009",
