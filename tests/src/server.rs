@@ -23,7 +23,7 @@ pub fn redis_stands_in() -> bool {
 #[derive(Debug, Clone)]
 pub struct Spec {
     threads: u16,
-    keeps_log: bool,
+    is_durable: bool,
     arguments: Vec<OsString>,
 }
 
@@ -32,22 +32,22 @@ impl Spec {
     pub fn threads(threads: u16) -> Self {
         Self {
             threads,
-            keeps_log: false,
+            is_durable: false,
             arguments: Vec::new(),
         }
-    }
-
-    /// Keeps the data in the server's directory.
-    #[must_use]
-    pub fn log(mut self) -> Self {
-        self.keeps_log = true;
-        self
     }
 
     /// Lets only the first `count` shards accept connections.
     #[must_use]
     pub fn accept_shards(self, count: u16) -> Self {
         self.arg("--accept-shards").arg(count.to_string())
+    }
+
+    /// Lets it keep a log.
+    #[must_use]
+    pub fn durable(mut self) -> Self {
+        self.is_durable = true;
+        self
     }
 
     /// Gives every shard a port of its own.
@@ -107,7 +107,7 @@ impl Spec {
         command
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
             .args(["--threads", &self.threads.to_string()])
-            .args((!self.keeps_log).then_some("--no-aof"))
+            .args((!self.is_durable).then_some("--no-aof"))
             .arg("--dir")
             .arg(directory)
             .args(&self.arguments)

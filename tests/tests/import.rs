@@ -99,7 +99,7 @@ fn imported(source: &Path, threads: u16) -> (State, String) {
     let (source, dir, count) = (text(source), text(data.path()), threads.to_string());
     let arguments = ["import", &source, "--dir", &dir, "--threads", &count];
     let said = succeeds(&arguments).stdout;
-    let server = Spec::threads(threads).log().start_in(data);
+    let server = Spec::threads(threads).durable().start_in(data);
     (state(&mut server.connect()), said)
 }
 
@@ -153,7 +153,7 @@ fn an_rdb_file_without_compression_is_imported() {
 
 #[test]
 fn redis_loads_what_kevy_exports() {
-    let server = Spec::threads(2).log().start();
+    let server = Spec::threads(2).durable().start();
     let mut connection = server.connect();
     fill(&mut connection, "kevy:", 700);
     run(&mut connection, "SET gone v PX 1");
@@ -163,7 +163,7 @@ fn redis_loads_what_kevy_exports() {
     let path = files.path().join("export.rdb");
     let (rdb, dir) = (text(&path), text(data.path()));
     let said = succeeds(&["export", "--rdb", &rdb, "--dir", &dir]).stdout;
-    let server = Spec::threads(2).log().start_in(data);
+    let server = Spec::threads(2).durable().start_in(data);
     let expected = state(&mut server.connect());
     let count = expected.len();
     assert_eq!(
@@ -190,7 +190,7 @@ fn redis_loads_what_kevy_exports() {
 
 #[test]
 fn deadlines_of_fields_come_back() {
-    let server = Spec::threads(1).log().start();
+    let server = Spec::threads(1).durable().start();
     let mut connection = server.connect();
     for line in [
         "HSET hash a 1 b 2 c 3",
@@ -212,7 +212,7 @@ fn deadlines_of_fields_come_back() {
         "--threads",
         "2",
     ]);
-    let server = Spec::threads(2).log().start_in(data);
+    let server = Spec::threads(2).durable().start_in(data);
     let found = server.connect().run("HPEXPIRETIME hash FIELDS 3 a b c");
     let at = Reply::Integer(4_000_000_000_123);
     assert_eq!(

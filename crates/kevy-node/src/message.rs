@@ -54,7 +54,7 @@ pub enum Message {
     Lent(TransactionId, Lent),
     /// Put these entries back.
     Restore(Box<Restored>),
-    /// Let the locks of a transaction go; nothing was changed.
+    /// Let the locks of a transaction go; nothing was changed, or it is durable everywhere.
     Release(TransactionId),
     /// Log what the transaction changed, and let its locks go.
     Commit(Commit),
@@ -62,6 +62,10 @@ pub enum Message {
     Settle(TransactionId),
     /// These transactions of yours are durable here.
     Durable(Vec<u64>),
+    /// Say when every transaction of yours so far is durable everywhere, for my snapshot of this number; `AllSettled` answers.
+    AwaitSettled(u64),
+    /// They are.
+    AllSettled(u64),
     /// What my log tells about transactions over several shards.
     Surveyed(Box<Survey>),
     /// I have made durable what was decided about earlier transactions, and can serve.

@@ -9,7 +9,7 @@
 use crate::announcements::Announcements;
 use crate::blocking::Blocking;
 use crate::command_table::CommandTable;
-use crate::durability::{Durability, Loading, Logging, Settling};
+use crate::durability::{Durability, Loading, Logging, SettleWaiter, Settling};
 use crate::histogram::Histograms;
 use crate::host::{Peer, Slot};
 use crate::latency::{Event, Latencies};
@@ -118,6 +118,8 @@ pub struct Shard {
     pub(crate) next_transaction: u64,
     /// Transactions of ours that are not durable everywhere, by their sequence numbers.
     pub(crate) settling: BTreeMap<u64, Settling>,
+    /// Shards that wait until they are.
+    pub(crate) settle_waiters: Vec<SettleWaiter>,
     /// The log, once it is open.
     pub(crate) durability: Option<Box<Durability>>,
     /// Where effects go.
@@ -207,6 +209,7 @@ impl Shard {
             transactions: BTreeMap::new(),
             next_transaction: 0,
             settling: BTreeMap::new(),
+            settle_waiters: Vec::new(),
             durability: None,
             logging: Logging::default(),
             loading: Loading::begin(&config, shards),
@@ -262,6 +265,7 @@ impl Shard {
         self.close_idle_clients();
         self.close_slow_clients();
         self.want_snapshot_if_due();
+        self.settle_if_due();
         self.stats.sample(now, self.keyspace.used_bytes());
         self.advance_shutdown();
     }
@@ -520,10 +524,12 @@ impl Shard {
             Message::Lent(id, lent) => self.lent(id, from, lent),
             Message::Ran(id, partial) => self.part_ran(id, from, *partial),
             Message::Restore(restored) => self.restore(*restored),
-            Message::Release(id) => self.release(id),
-            Message::Commit(commit) => self.commit_and_release(&commit),
+            Message::Release(id) => self.release_held(id),
+            Message::Commit(commit) => self.commit_and_release(&commit, commit.id),
             Message::Settle(id) => self.acknowledge_once_durable(id),
             Message::Durable(sequences) => self.note_durable(&sequences),
+            Message::AwaitSettled(snapshot) => self.await_settled(from, snapshot),
+            Message::AllSettled(snapshot) => self.count_settled(snapshot),
             Message::Surveyed(survey) => self.take_survey(from, *survey),
             Message::Opened => self.count_opened(from),
             Message::Ask(id, query) => self.answer(from, id, query),

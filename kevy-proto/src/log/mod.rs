@@ -28,7 +28,8 @@ mod segment;
 
 pub use entry::{
     Entries, Entry, EntryFault, Requests, SurveyedRun, TransactionPart, push_dropped,
-    push_earlier_runs_settled, push_effects, push_part, push_snapshot_begin, push_snapshot_end,
+    push_earlier_runs_settled, push_effects, push_part, push_skipped, push_snapshot_begin,
+    push_snapshot_end,
 };
 pub use frame::{
     FRAME_HEADER_BYTES, Frame, FrameFault, Verdict, decode_frame, encode_frame, judge_fault,

@@ -257,6 +257,8 @@ impl Inner {
             | Message::Slow(_)
             | Message::Settle(_)
             | Message::Durable(_)
+            | Message::AwaitSettled(_)
+            | Message::AllSettled(_)
             | Message::Surveyed(_)
             | Message::Opened
             | Message::ShutDown
@@ -295,6 +297,8 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Commit(_) => "commit",
         Message::Settle(_) => "settle",
         Message::Durable(_) => "durable",
+        Message::AwaitSettled(_) => "await-settled",
+        Message::AllSettled(_) => "all-settled",
         Message::Surveyed(_) => "surveyed",
         Message::Opened => "opened",
         Message::Ask(..) => "ask",

@@ -2,7 +2,8 @@
 //!
 //! 1. Each shard *surveys* its files and tells the others what it found of transactions over several shards.
 //! 2. With all surveys at hand each finds the same transactions incomplete, and *loads* what is left.
-//! 3. A torn tail is set aside and cut, the first segment of this run begins, and names what was dropped.
+//! 3. A torn tail is set aside and cut, and what is left made durable, for the process may have died before it was. The
+//!    first segment of this run begins and names what was dropped.
 //! 4. Once that is durable on every shard, earlier runs are settled for good and clients are served.
 //!
 //! Until then sessions get `-LOADING`.
@@ -10,8 +11,8 @@
 use super::{Durability, SnapshotControl};
 use crate::command_table::{Found, Handler};
 use crate::log::{
-    DiskAction, DiskFault, DiskOperation, DiskResult, DiskTask, Journal, JournalConfig,
-    LoadProgress, Loader, Survey, SyncPolicy, incomplete, replay,
+    DiskAction, DiskFault, DiskOperation, DiskResult, DiskTask, Journal, JournalConfig, Judgement,
+    LoadProgress, Loader, Survey, SyncPolicy, judge, replay,
 };
 use crate::message::Message;
 use crate::shard::{Shard, ShardConfig};
@@ -19,8 +20,9 @@ use bytes::Bytes;
 use kevy_engine::keyspace::ExpiryMode;
 use kevy_proto::command::Flags;
 use kevy_proto::ids::ShardId;
-use kevy_proto::log::{Requests, push_dropped, push_earlier_runs_settled};
+use kevy_proto::log::{Entry, Requests, push_dropped, push_earlier_runs_settled, push_skipped};
 use kevy_proto::time::Instant;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +53,8 @@ enum Step {
     /// The torn tail is copied.
     SetAside,
     Cut,
+    /// What was read becomes durable: the process may have died before it was.
+    Settle,
     /// The first segment begins.
     Open,
     /// What was dropped becomes durable, up to this position.
@@ -108,6 +112,11 @@ impl Loading {
                     },
                 }
             }
+            Step::Settle => DiskOperation {
+                task: DiskTask::Load,
+                file: self.loader.last_file(),
+                action: DiskAction::Sync,
+            },
             Step::Compare | Step::Open | Step::SettleDropped(_) | Step::AwaitOthers => return None,
         };
         self.is_busy = true;
@@ -177,7 +186,8 @@ impl Shard {
                 self.report_progress(loading);
             }
             Step::SetAside => loading.step = Step::Cut,
-            Step::Cut => self.open_log(loading),
+            Step::Cut => loading.step = Step::Settle,
+            Step::Settle => self.open_log(loading),
             Step::Compare | Step::Open | Step::SettleDropped(_) | Step::AwaitOthers => {}
         }
     }
@@ -233,11 +243,12 @@ impl Shard {
                     );
                     loading.step = Step::SetAside;
                 }
-                None => self.open_log(loading),
+                None => loading.step = Step::Settle,
             },
             Step::Compare
             | Step::SetAside
             | Step::Cut
+            | Step::Settle
             | Step::Open
             | Step::SettleDropped(_)
             | Step::AwaitOthers => {}
@@ -262,16 +273,26 @@ impl Shard {
         let Some(surveys) = surveys else {
             return;
         };
-        let dropped = incomplete(&surveys);
-        let count: usize = dropped.values().map(std::collections::BTreeSet::len).sum();
+        let judgement = judge(&surveys);
+        self.report_judgement(&judgement);
+        loading.surveys = Vec::new();
+        loading.loader.begin_load(&judgement);
+        loading.step = Step::Load;
+    }
+
+    fn report_judgement(&self, judgement: &Judgement) {
+        let count: usize = judgement.dropped.values().map(BTreeSet::len).sum();
         if count > 0 && self.id == ShardId(0) {
             tracing::warn!(
                 "{count} transactions over several shards were torn by a crash and are dropped"
             );
         }
-        loading.surveys = Vec::new();
-        loading.loader.begin_load(dropped);
-        loading.step = Step::Load;
+        if let Some(cut) = judgement.cuts[self.id.index()] {
+            tracing::warn!(
+                shard = self.id.0,
+                "A transaction over several shards was torn by a crash: the log counts up to position {cut} only"
+            );
+        }
     }
 
     /// Everything is loaded: from now on the shard logs.
@@ -299,13 +320,18 @@ impl Shard {
         };
         let now = self.now.monotonic;
         let journal = &mut durability.journal;
-        for (run, transactions) in loading.loader.dropped() {
+        for (run, transactions) in loading.loader.newly_dropped() {
             let transactions: Vec<_> = transactions.iter().copied().collect();
             journal.append(now, |out| push_dropped(out, *run, &transactions));
-            journal.survey.note(&kevy_proto::log::Entry::Dropped {
+            let dropped = Entry::Dropped {
                 run: *run,
                 transactions,
-            });
+            };
+            journal.note(&dropped);
+        }
+        if let Some(from) = loading.loader.cut() {
+            journal.append(now, |out| push_skipped(out, from));
+            journal.note(&Entry::Skipped { from });
         }
         journal.request_sync();
         loading.step = Step::SettleDropped(journal.end());
@@ -346,10 +372,7 @@ impl Shard {
         };
         let now = self.now.monotonic;
         durability.journal.append(now, push_earlier_runs_settled);
-        durability
-            .journal
-            .survey
-            .note(&kevy_proto::log::Entry::EarlierRunsSettled);
+        durability.journal.note(&Entry::EarlierRunsSettled);
         tracing::info!(
             shard = self.id.0,
             keys = self.keyspace.len(),

@@ -2,11 +2,15 @@
 //!
 //! Each shard looks through its log once before anything is carried out, and keeps the parts that may be missing
 //! elsewhere. Parts name up to where their coordinator knew transactions to be durable everywhere; so what is kept is
-//! bounded by what was in flight. [`incomplete`] compares what all shards found. Pure: who reads the logs is somebody else.
+//! bounded by what was in flight. [`judge`] compares what all shards found. Pure: who reads the logs is somebody else.
+//!
+//! An *isolated* part that lacks its counterpart is dropped, and nothing else: its keys were locked until it was durable
+//! everywhere. Of any other part later entries may depend, so its log counts only up to there; what is cut off may hold
+//! parts of other transactions, whose other participants are then judged anew, until nothing changes.
 
 use kevy_proto::ids::{ShardId, TransactionId};
 use kevy_proto::log::{Entry, SurveyedRun, TransactionPart};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What one shard's log tells about transactions over several shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +20,8 @@ pub struct Survey {
     order: Vec<u64>,
     /// The run that knew everything before it to be settled.
     settled_before: Option<u64>,
+    /// Parts that are here and may be missing elsewhere, in the order of the log.
+    open: VecDeque<OpenPart>,
 }
 
 /// Transactions of one run of the process, of each run its own numbers.
@@ -23,10 +29,34 @@ pub struct Survey {
 struct Run {
     /// For each coordinator: before this number all are durable everywhere.
     settled_below: BTreeMap<ShardId, u64>,
-    /// Parts that are here and may be missing elsewhere, with their participants.
-    open: BTreeMap<TransactionId, Vec<ShardId>>,
     /// Transactions that an earlier recovery has found incomplete.
     dropped: BTreeSet<TransactionId>,
+}
+
+impl Run {
+    fn has_settled(&self, id: &TransactionId) -> bool {
+        let below = self.settled_below.get(&id.coordinator);
+        below.is_some_and(|below| id.sequence < *below)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OpenPart {
+    run: u64,
+    id: TransactionId,
+    /// Where in the log its frame begins; 0 if a snapshot holds it.
+    position: u64,
+    participants: Vec<ShardId>,
+    is_isolated: bool,
+}
+
+/// What all surveys together say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Of each run the transactions that are not to be carried out.
+    pub dropped: BTreeMap<u64, BTreeSet<TransactionId>>,
+    /// For each shard from which position on its log does not count.
+    pub cuts: Vec<Option<u64>>,
 }
 
 impl Survey {
@@ -37,24 +67,47 @@ impl Survey {
         }
     }
 
-    /// Looks at the next entry of the log.
-    pub fn note(&mut self, entry: &Entry<'_>) {
+    /// Looks at the next entry of the log, in the frame at `position`.
+    pub fn note(&mut self, entry: &Entry<'_>, position: u64) {
         match entry {
             Entry::Effects(_) | Entry::SnapshotEnd { .. } => {}
-            Entry::Part(part, _) => self.note_part(part),
+            Entry::Part(part, _) => self.note_part(part, position),
             Entry::Dropped { run, transactions } => {
                 let run = self.runs.entry(*run).or_default();
                 run.dropped.extend(transactions);
             }
+            Entry::Skipped { from } => self.open.retain(|part| part.position < *from),
             Entry::EarlierRunsSettled => self.settle_earlier_runs(),
             Entry::SnapshotBegin(runs) => self.adopt(runs),
         }
     }
 
     /// Looks at a part that the run under way writes.
-    pub fn note_part(&mut self, part: &TransactionPart) {
+    pub fn note_part(&mut self, part: &TransactionPart, position: u64) {
         let run = self.order.last().copied().unwrap_or_default();
-        self.runs.entry(run).or_default().note(part);
+        let known = self.runs.entry(run).or_default();
+        let settled = known.settled_below.entry(part.id.coordinator).or_default();
+        *settled = part.settled_below.max(*settled);
+        self.open.push_back(OpenPart {
+            run,
+            id: part.id,
+            position,
+            participants: part.participants.clone(),
+            is_isolated: part.is_isolated,
+        });
+        self.forget_settled();
+    }
+
+    /// Forgets parts that are settled, but none behind one that is not: a cut may come between them.
+    fn forget_settled(&mut self) {
+        while let Some(part) = self.open.front()
+            && self
+                .runs
+                .get(&part.run)
+                .is_some_and(|run| run.has_settled(&part.id))
+        {
+            self.open.pop_front();
+        }
     }
 
     fn settle_earlier_runs(&mut self) {
@@ -62,6 +115,7 @@ impl Survey {
         let last = self.settled_before.unwrap_or_default();
         self.order.retain(|run| *run == last);
         self.runs.retain(|run, _| *run == last);
+        self.open.retain(|part| part.run == last);
     }
 
     /// What a snapshot said of the log before it.
@@ -70,10 +124,17 @@ impl Survey {
             self.begin_run(surveyed.run);
             let run = Run {
                 settled_below: surveyed.settled_below.iter().copied().collect(),
-                open: surveyed.open.iter().cloned().collect(),
                 dropped: surveyed.dropped.iter().copied().collect(),
             };
             self.runs.insert(surveyed.run, run);
+            let open = surveyed.open.iter().map(|(id, participants)| OpenPart {
+                run: surveyed.run,
+                id: *id,
+                position: 0,
+                participants: participants.clone(),
+                is_isolated: false,
+            });
+            self.open.extend(open);
         }
     }
 
@@ -83,10 +144,13 @@ impl Survey {
         let empty = Run::default();
         let surveyed = self.order.iter().map(|number| {
             let run = self.runs.get(number).unwrap_or(&empty);
+            let open = self.open.iter().filter(|part| part.run == *number);
             SurveyedRun {
                 run: *number,
                 settled_below: run.settled_below.iter().map(|(c, b)| (*c, *b)).collect(),
-                open: run.open.iter().map(|(id, p)| (*id, p.clone())).collect(),
+                open: open
+                    .map(|part| (part.id, part.participants.clone()))
+                    .collect(),
                 dropped: run.dropped.iter().copied().collect(),
             }
         });
@@ -100,7 +164,7 @@ impl Survey {
 
     /// How many parts are kept, of all runs.
     pub fn open_parts(&self) -> usize {
-        self.runs.values().map(|run| run.open.len()).sum()
+        self.open.len()
     }
 
     /// The runs that came before one that knew them to be settled.
@@ -110,57 +174,95 @@ impl Survey {
     }
 }
 
-impl Run {
-    fn note(&mut self, part: &TransactionPart) {
-        let settled = self.settled_below.entry(part.id.coordinator).or_default();
-        *settled = part.settled_below.max(*settled);
-        let settled = *settled;
-        let coordinator = part.id.coordinator;
-        self.open
-            .retain(|id, _| id.coordinator != coordinator || id.sequence >= settled);
-        self.open.insert(part.id, part.participants.clone());
+/// Judges transactions. `surveys` has one element per shard, in the order of their numbers.
+pub fn judge(surveys: &[Survey]) -> Judgement {
+    let settled: BTreeSet<u64> = surveys.iter().filter_map(|s| s.settled_before).collect();
+    let mut judge = Judge {
+        surveys,
+        proven: surveys.iter().flat_map(|s| s.before(&settled)).collect(),
+        places: surveys.iter().map(places).collect(),
+        judgement: Judgement {
+            dropped: BTreeMap::new(),
+            cuts: vec![None; surveys.len()],
+        },
+    };
+    for survey in surveys {
+        for (number, run) in &survey.runs {
+            if !run.dropped.is_empty() && !judge.proven.contains(number) {
+                let dropped = judge.judgement.dropped.entry(*number).or_default();
+                dropped.extend(&run.dropped);
+            }
+        }
     }
+    while judge.has_changed() {}
+    judge.judgement
 }
 
-/// Of each run the transactions that are not to be carried out: an earlier recovery dropped them, or a participant has no
-/// part. `surveys` has one element per shard, in the order of their numbers.
-pub fn incomplete(surveys: &[Survey]) -> BTreeMap<u64, BTreeSet<TransactionId>> {
-    let settled: BTreeSet<u64> = surveys.iter().filter_map(|s| s.settled_before).collect();
-    let proven: BTreeSet<u64> = surveys.iter().flat_map(|s| s.before(&settled)).collect();
-    let runs: BTreeSet<u64> = surveys
-        .iter()
-        .flat_map(|s| s.runs.keys().copied())
-        .collect();
-    runs.into_iter()
-        .filter(|run| !proven.contains(run))
-        .map(|run| {
-            let of_shards: Vec<Option<&Run>> = surveys.iter().map(|s| s.runs.get(&run)).collect();
-            (run, incomplete_of(&of_shards))
-        })
-        .filter(|(_, transactions)| !transactions.is_empty())
+fn places(survey: &Survey) -> BTreeMap<(u64, TransactionId), u64> {
+    let open = survey.open.iter();
+    open.map(|part| ((part.run, part.id), part.position))
         .collect()
 }
 
-fn incomplete_of(shards: &[Option<&Run>]) -> BTreeSet<TransactionId> {
-    let known = || shards.iter().flatten();
-    let is_settled = |id: &TransactionId| {
-        known().any(|run| {
-            let settled = run.settled_below.get(&id.coordinator);
-            settled.is_some_and(|below| id.sequence < *below)
+struct Judge<'a> {
+    surveys: &'a [Survey],
+    /// Runs whose transactions need no proof.
+    proven: BTreeSet<u64>,
+    /// For each shard where its open parts are.
+    places: Vec<BTreeMap<(u64, TransactionId), u64>>,
+    judgement: Judgement,
+}
+
+impl Judge<'_> {
+    /// Judges all parts once; whether that has changed anything.
+    fn has_changed(&mut self) -> bool {
+        let before = self.judgement.clone();
+        for (index, survey) in self.surveys.iter().enumerate() {
+            for part in &survey.open {
+                if self.proven.contains(&part.run)
+                    || self.is_dropped(part)
+                    || !self.counts(index, part.position)
+                    || self.is_complete(part)
+                {
+                    continue;
+                }
+                if part.is_isolated {
+                    let dropped = self.judgement.dropped.entry(part.run).or_default();
+                    dropped.insert(part.id);
+                } else {
+                    let cut = &mut self.judgement.cuts[index];
+                    *cut = Some(cut.map_or(part.position, |cut| cut.min(part.position)));
+                }
+            }
+        }
+        before != self.judgement
+    }
+
+    fn is_dropped(&self, part: &OpenPart) -> bool {
+        let of_run = self.judgement.dropped.get(&part.run);
+        of_run.is_some_and(|dropped| dropped.contains(&part.id))
+    }
+
+    /// Whether the log of a shard counts at `position`.
+    fn counts(&self, shard: usize, position: u64) -> bool {
+        self.judgement.cuts[shard].is_none_or(|cut| position < cut)
+    }
+
+    fn is_complete(&self, part: &OpenPart) -> bool {
+        part.participants.iter().all(|shard| {
+            let places = self.places.get(shard.index());
+            match places.and_then(|places| places.get(&(part.run, part.id))) {
+                Some(position) => self.counts(shard.index(), *position),
+                // It may have been forgotten there, but only once it was settled.
+                None => self.is_settled(part),
+            }
         })
-    };
-    let has = |shard: &ShardId, id: &TransactionId| {
-        let run = shards.get(shard.index()).copied().flatten();
-        run.is_some_and(|run| run.open.contains_key(id))
-    };
-    let dropped = known().flat_map(|run| run.dropped.iter().copied());
-    let torn = known().flat_map(|run| {
-        run.open.iter().filter_map(|(id, participants)| {
-            let lacks = participants.iter().any(|shard| !has(shard, id));
-            (lacks && !is_settled(id)).then_some(*id)
-        })
-    });
-    dropped.chain(torn).collect()
+    }
+
+    fn is_settled(&self, part: &OpenPart) -> bool {
+        let runs = self.surveys.iter().filter_map(|s| s.runs.get(&part.run));
+        runs.into_iter().any(|run| run.has_settled(&part.id))
+    }
 }
 
 #[cfg(test)]
@@ -180,14 +282,24 @@ mod tests {
             id,
             settled_below,
             participants: participants.iter().map(|index| ShardId(*index)).collect(),
+            is_isolated: true,
         }
     }
 
+    /// A log with parts at 1, 2, 3, ...
     fn survey(run: u64, parts: &[TransactionPart]) -> Survey {
         let mut survey = Survey::default();
         survey.begin_run(run);
-        parts.iter().for_each(|part| survey.note_part(part));
+        for (position, part) in (1..).zip(parts) {
+            survey.note_part(part, position);
+        }
         survey
+    }
+
+    fn incomplete(surveys: &[Survey]) -> BTreeMap<u64, BTreeSet<TransactionId>> {
+        let judgement = judge(surveys);
+        assert!(judgement.cuts.iter().all(Option::is_none), "{judgement:?}");
+        judgement.dropped
     }
 
     #[test]
@@ -219,10 +331,11 @@ mod tests {
         let mut first = survey(5, &[part(id(0, 1), 0, &[0, 1])]);
         let second = first.clone();
         first.begin_run(6);
-        first.note(&Entry::Dropped {
+        let dropped = Entry::Dropped {
             run: 5,
             transactions: vec![id(0, 1)],
-        });
+        };
+        first.note(&dropped, 9);
         let expected = BTreeMap::from([(5, BTreeSet::from([id(0, 1)]))]);
         assert_eq!(incomplete(&[first, second]), expected);
     }
@@ -244,7 +357,7 @@ mod tests {
         let mut first = survey(5, &[part(id(0, 1), 0, &[0, 1])]);
         first.begin_run(6);
         let mut second = survey(6, &[]);
-        second.note(&Entry::EarlierRunsSettled);
+        second.note(&Entry::EarlierRunsSettled, 1);
         assert_eq!(incomplete(&[first.clone(), second]), BTreeMap::new());
         let torn = BTreeMap::from([(5, BTreeSet::from([id(0, 1)]))]);
         assert_eq!(incomplete(&[first, survey(6, &[])]), torn);
@@ -254,17 +367,48 @@ mod tests {
     fn what_a_snapshot_keeps_is_what_was_known() {
         let mut known = survey(5, &[part(id(0, 3), 2, &[0, 1]), part(id(1, 1), 0, &[1, 0])]);
         known.begin_run(6);
-        known.note(&Entry::Dropped {
+        let dropped = Entry::Dropped {
             run: 5,
             transactions: vec![id(1, 1)],
-        });
+        };
+        known.note(&dropped, 9);
         let mut again = Survey::default();
-        again.note(&Entry::SnapshotBegin(known.surveyed_runs()));
+        again.note(&Entry::SnapshotBegin(known.surveyed_runs()), 0);
         assert_eq!(again.surveyed_runs(), known.surveyed_runs());
         assert_eq!(
             incomplete(&[again, known.clone()]),
             incomplete(&[known.clone(), known])
         );
+    }
+
+    #[test]
+    fn a_log_is_cut_where_others_may_depend_on_what_is_missing() {
+        let loose = |sequence, participants: &[u16]| TransactionPart {
+            is_isolated: false,
+            ..part(id(0, sequence), 0, participants)
+        };
+        // Shard 1 lacks transaction 1; so shard 0 loses 2 as well, and shard 2 all from 2 on.
+        let surveys = [
+            survey(5, &[loose(1, &[0, 1]), loose(2, &[0, 2])]),
+            survey(5, &[]),
+            survey(5, &[loose(9, &[2]), loose(2, &[0, 2])]),
+        ];
+        let judgement = judge(&surveys);
+        assert_eq!(judgement.cuts, [Some(1), None, Some(2)]);
+        assert_eq!(judgement.dropped, BTreeMap::new());
+    }
+
+    #[test]
+    fn what_was_skipped_once_is_missing_from_then_on() {
+        let loose = TransactionPart {
+            is_isolated: false,
+            ..part(id(0, 1), 0, &[0, 1])
+        };
+        let mut first = survey(5, std::slice::from_ref(&loose));
+        let second = survey(5, &[part(id(1, 7), 0, &[1]), loose]);
+        first.begin_run(6);
+        first.note(&Entry::Skipped { from: 1 }, 4);
+        assert_eq!(judge(&[first, second]).cuts, [None, Some(2)]);
     }
 
     /// Random transactions, logs cut anywhere behind what was synced: those that every participant kept count, no others;

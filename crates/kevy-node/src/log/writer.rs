@@ -116,6 +116,11 @@ impl LogWriter {
         }
     }
 
+    /// Where the frame begins that entries are appended to.
+    pub fn frame_position(&self) -> u64 {
+        self.sealed
+    }
+
     /// Up to where the log is durable.
     pub fn synced(&self) -> u64 {
         self.synced

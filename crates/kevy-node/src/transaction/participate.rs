@@ -1,7 +1,7 @@
 //! A shard's side of transactions that others (or it itself) coordinate: locks, parts, entries lent and restored; and the
 //! single requests that wait until a transaction is over.
 
-use crate::durability::{Commit, Logging};
+use crate::durability::Logging;
 use crate::host::Slot;
 use crate::lock_table::Ticket;
 use crate::message::{
@@ -249,14 +249,13 @@ impl Shard {
             has_effects: false,
         });
         let ran = Message::Ran(part.transaction, partial);
-        match &part.commit {
-            Some(commit) => {
-                self.send(from, ran);
-                self.commit(commit);
-            }
-            None => self.send_reply(from, ran),
+        if let Some(commit) = &part.commit {
+            self.send(from, ran);
+            self.commit_and_release(commit, part.transaction);
+        } else {
+            self.send_reply(from, ran);
+            self.release(part.transaction);
         }
-        self.release(part.transaction);
     }
 
     /// Puts entries back and, if the transaction is over, lets its locks go.
@@ -265,27 +264,18 @@ impl Shard {
             self.keyspace.put(entry);
         }
         self.asker = restored.asker;
-        match &restored.commit {
-            Some(commit) => {
-                self.keep_effects(commit.id, restored.effects);
-                self.commit(commit);
-            }
-            None => self.keep_effects(restored.transaction, restored.effects),
-        }
+        let logged_as = restored.commit.as_ref().map(|commit| commit.id);
+        self.keep_effects(logged_as.unwrap_or(restored.transaction), restored.effects);
         self.note_changed_keys(restored.changed.args());
         self.notify(restored.events);
         if let Some(registration) = restored.registration {
             self.register_waiter(&registration);
         }
-        if !self.offer_is_back(restored.transaction) && !restored.keep_locks {
-            self.release(restored.transaction);
+        match &restored.commit {
+            Some(commit) => self.commit_and_release(commit, restored.transaction),
+            None if restored.keep_locks => {}
+            None => self.let_go_of(restored.transaction),
         }
-    }
-
-    /// A transaction is over: logs what it changed here and lets its locks go.
-    pub(crate) fn commit_and_release(&mut self, commit: &Commit) {
-        self.commit(commit);
-        self.release(commit.id);
     }
 
     /// Lets the locks of a transaction go, and runs what waited for them.
