@@ -21,13 +21,15 @@
 
 mod extent;
 mod fault;
+mod item;
 mod reader;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use fault::{Fault, FaultKind, ModuleId};
-pub use reader::{FileReader, Item, KeyItem, LONGEST_RECORD_BYTES, Step};
+pub use item::{Item, KeyItem, Step};
+pub use reader::{FileReader, LONGEST_RECORD_BYTES};
 pub use writer::{FileVersion, FileWriter, NeedsNewer};
 
 /// What a file begins with.
