@@ -63,7 +63,8 @@ pub enum Message {
     /// These transactions of yours are durable here.
     Durable(Vec<u64>),
     /// Say when every transaction of yours so far is durable everywhere, for my snapshot of this number; `AllSettled` answers.
-    AwaitSettled(u64),
+    /// Its epoch comes with it.
+    AwaitSettled(u64, u64),
     /// They are.
     AllSettled(u64),
     /// What my log tells about transactions over several shards.
@@ -297,6 +298,8 @@ pub struct Lent {
     pub wants_changes: bool,
     /// Whether the owner logs effects.
     pub wants_effects: bool,
+    /// The owner's epoch.
+    pub epoch: u64,
 }
 
 /// Entries on their way back.

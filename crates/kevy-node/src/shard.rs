@@ -124,6 +124,10 @@ pub struct Shard {
     pub(crate) durability: Option<Box<Durability>>,
     /// Where effects go.
     pub(crate) logging: Logging,
+    /// When we are, as shards count time together for their logs.
+    pub(crate) epoch: u64,
+    /// The epoch at the start of the process.
+    pub(crate) epoch_base: u64,
     /// Set until the files of all shards are loaded.
     pub(crate) loading: Option<Box<Loading>>,
     /// Why the shard cannot go on.
@@ -212,6 +216,8 @@ impl Shard {
             settle_waiters: Vec::new(),
             durability: None,
             logging: Logging::default(),
+            epoch: 0,
+            epoch_base: 0,
             loading: Loading::begin(&config, shards),
             failure: None,
             outboxes: (0..shards).map(|_| VecDeque::new()).collect(),
@@ -249,6 +255,7 @@ impl Shard {
     /// Begins a turn at `now`, and does what has become due.
     pub fn handle_time(&mut self, now: Now) {
         self.now = now;
+        self.advance_epoch();
         self.end_pause_if_due();
         self.end_overdue_waits();
         self.drive_snapshot();
@@ -528,7 +535,7 @@ impl Shard {
             Message::Commit(commit) => self.commit_and_release(&commit, commit.id),
             Message::Settle(id) => self.acknowledge_once_durable(id),
             Message::Durable(sequences) => self.note_durable(&sequences),
-            Message::AwaitSettled(snapshot) => self.await_settled(from, snapshot),
+            Message::AwaitSettled(snapshot, epoch) => self.await_settled(from, snapshot, epoch),
             Message::AllSettled(snapshot) => self.count_settled(snapshot),
             Message::Surveyed(survey) => self.take_survey(from, *survey),
             Message::Opened => self.count_opened(from),

@@ -30,10 +30,11 @@ pub enum Entry<'a> {
         /// Which they are.
         transactions: Vec<TransactionId>,
     },
-    /// What this log says from `from` up to this entry does not count: it came after a transaction that another shard lacks.
+    /// What this log says before this entry of a later epoch than this one does not count: it may depend on a transaction
+    /// that another shard lacks.
     Skipped {
-        /// A position of the log, where a frame begins.
-        from: u64,
+        /// The last epoch that counts.
+        above: u64,
     },
     /// Every shard has made durable what it decided about transactions of the runs before this one: they need no more proof.
     EarlierRunsSettled,
@@ -68,6 +69,9 @@ pub struct TransactionPart {
     pub settled_below: u64,
     /// The shards whose logs must have a part, this one included.
     pub participants: Vec<ShardId>,
+    /// When it took place. Shards count epochs by one clock and tell each other theirs, so that whatever depends on something
+    /// has no earlier epoch. A set of epochs from the first on is a state that makes sense.
+    pub epoch: u64,
     /// Nobody saw what it did before it was durable everywhere: without it what follows still makes sense.
     pub is_isolated: bool,
 }
@@ -112,6 +116,7 @@ pub fn push_part<'a>(
         PART
     }]);
     push_id(out, part.id);
+    push_number(out, part.epoch);
     push_number(out, part.settled_below);
     push_shards(out, &part.participants);
     push_requests(out, requests);
@@ -125,10 +130,10 @@ pub fn push_dropped(out: &mut BytesMut, run: u64, transactions: &[TransactionId]
     transactions.iter().for_each(|id| push_id(out, *id));
 }
 
-/// Appends that what the log says from `from` up to here does not count.
-pub fn push_skipped(out: &mut BytesMut, from: u64) {
+/// Appends that what the log says before of a later epoch than `above` does not count.
+pub fn push_skipped(out: &mut BytesMut, above: u64) {
     out.extend_from_slice(&[SKIPPED]);
-    push_number(out, from);
+    push_number(out, above);
 }
 
 /// Appends that earlier runs are settled.
@@ -202,6 +207,7 @@ impl<'a> Entries<'a> {
             kind @ (PART | ISOLATED_PART) => {
                 let part = TransactionPart {
                     id: self.id()?,
+                    epoch: self.number()?,
                     settled_below: self.number()?,
                     participants: self.shards()?,
                     is_isolated: kind == ISOLATED_PART,
@@ -209,7 +215,7 @@ impl<'a> Entries<'a> {
                 Ok(Entry::Part(part, self.requests()?))
             }
             SKIPPED => Ok(Entry::Skipped {
-                from: self.number()?,
+                above: self.number()?,
             }),
             DROPPED => Ok(Entry::Dropped {
                 run: self.number()?,
@@ -387,6 +393,7 @@ mod tests {
             id: id(2, 1 << 40),
             settled_below: 7,
             participants: vec![ShardId(0), ShardId(2), ShardId(300)],
+            epoch: 1 << 50,
             is_isolated: true,
         };
         let mut out = BytesMut::new();
@@ -433,7 +440,7 @@ mod tests {
         let expected = [
             Ok(Entry::SnapshotBegin(runs)),
             Ok(Entry::EarlierRunsSettled),
-            Ok(Entry::Skipped { from: 1 << 40 }),
+            Ok(Entry::Skipped { above: 1 << 40 }),
             Ok(Entry::SnapshotEnd { keys: 77 }),
         ];
         assert_eq!(entries, expected);

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! segment   | header, 64 bytes | frame | frame | ...
-//! frame     | crc32c u32 | length u32 | position u64 | synced u64 | entries: length bytes |
+//! frame     | crc32c u32 | length u32 | position u64 | synced u64 | epoch u64 | entries: length bytes |
 //! entry     | kind u8 | for transactions: who and with whom | number of requests | requests |
 //! request   | number of arguments | for each: its length, its bytes |
 //! ```

@@ -257,7 +257,7 @@ impl Inner {
             | Message::Slow(_)
             | Message::Settle(_)
             | Message::Durable(_)
-            | Message::AwaitSettled(_)
+            | Message::AwaitSettled(..)
             | Message::AllSettled(_)
             | Message::Surveyed(_)
             | Message::Opened
@@ -297,7 +297,7 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Commit(_) => "commit",
         Message::Settle(_) => "settle",
         Message::Durable(_) => "durable",
-        Message::AwaitSettled(_) => "await-settled",
+        Message::AwaitSettled(..) => "await-settled",
         Message::AllSettled(_) => "all-settled",
         Message::Surveyed(_) => "surveyed",
         Message::Opened => "opened",

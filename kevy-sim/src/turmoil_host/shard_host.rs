@@ -171,7 +171,10 @@ fn note_files(marks: &Marks, file: &str, action: &DiskAction) {
         }
         DiskAction::Write { bytes, .. } if bytes.len() > FRAME_HEADER_BYTES => {
             let mut entries = Entries::of(&bytes[FRAME_HEADER_BYTES..]);
-            if matches!(entries.next(), Some(Ok(Entry::Dropped { .. }))) {
+            if matches!(
+                entries.next(),
+                Some(Ok(Entry::Dropped { .. } | Entry::Skipped { .. }))
+            ) {
                 marks.meet(Mark::TransactionDropped);
             }
         }

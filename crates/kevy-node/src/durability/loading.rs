@@ -40,6 +40,8 @@ pub(crate) struct Loading {
     surveys: Vec<Option<Survey>>,
     /// Shards that can serve.
     opened: Vec<bool>,
+    /// The latest epoch of any log.
+    epoch: u64,
     began: Instant,
     next_report: Instant,
 }
@@ -75,6 +77,7 @@ impl Loading {
             is_busy: false,
             surveys: vec![None; usize::from(shards)],
             opened: vec![false; usize::from(shards)],
+            epoch: 0,
             began: now,
             next_report: now + REPORT_INTERVAL,
         }))
@@ -276,6 +279,7 @@ impl Shard {
         let judgement = judge(&surveys);
         self.report_judgement(&judgement);
         loading.surveys = Vec::new();
+        loading.epoch = judgement.epoch;
         loading.loader.begin_load(&judgement);
         loading.step = Step::Load;
     }
@@ -287,10 +291,10 @@ impl Shard {
                 "{count} transactions over several shards were torn by a crash and are dropped"
             );
         }
-        if let Some(cut) = judgement.cuts[self.id.index()] {
+        if judgement.above.is_some() && self.id == ShardId(0) {
             tracing::warn!(
-                shard = self.id.0,
-                "A transaction over several shards was torn by a crash: the log counts up to position {cut} only"
+                "A transaction over several shards was torn by a crash: it and what came after it, which was not durable yet, \
+                 is dropped on all shards"
             );
         }
     }
@@ -298,6 +302,8 @@ impl Shard {
     /// Everything is loaded: from now on the shard logs.
     fn open_log(&mut self, loading: &mut Loading) {
         loading.step = Step::Open;
+        self.epoch_base = loading.epoch + 1;
+        self.advance_epoch();
         let loader = &loading.loader;
         let journal = Journal::new(
             loading.config.clone(),
@@ -318,20 +324,20 @@ impl Shard {
         let (Some(loading), Some(durability)) = (&mut self.loading, &mut self.durability) else {
             return;
         };
-        let now = self.now.monotonic;
+        let (now, epoch) = (self.now.monotonic, self.epoch);
         let journal = &mut durability.journal;
         for (run, transactions) in loading.loader.newly_dropped() {
             let transactions: Vec<_> = transactions.iter().copied().collect();
-            journal.append(now, |out| push_dropped(out, *run, &transactions));
+            journal.append(now, epoch, |out| push_dropped(out, *run, &transactions));
             let dropped = Entry::Dropped {
                 run: *run,
                 transactions,
             };
             journal.note(&dropped);
         }
-        if let Some(from) = loading.loader.cut() {
-            journal.append(now, |out| push_skipped(out, from));
-            journal.note(&Entry::Skipped { from });
+        if let Some(above) = loading.loader.above() {
+            journal.append(now, epoch, |out| push_skipped(out, above));
+            journal.note(&Entry::Skipped { above });
         }
         journal.request_sync();
         loading.step = Step::SettleDropped(journal.end());
@@ -371,7 +377,10 @@ impl Shard {
             return;
         };
         let now = self.now.monotonic;
-        durability.journal.append(now, push_earlier_runs_settled);
+        let epoch = self.epoch;
+        durability
+            .journal
+            .append(now, epoch, push_earlier_runs_settled);
         durability.journal.note(&Entry::EarlierRunsSettled);
         tracing::info!(
             shard = self.id.0,

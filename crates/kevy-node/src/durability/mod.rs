@@ -36,6 +36,8 @@ use std::time::Duration;
 const HELD_BYTES: u64 = 256 * 1024 * 1024;
 /// How many parts may be unsynced before a sync is asked for, whatever the policy says.
 const UNSYNCED_PARTS: usize = 4096;
+/// How long an epoch is.
+const EPOCH_MILLIS: u128 = 10;
 /// How long a part is unsynced at most, whatever the policy says.
 const SETTLE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -116,10 +118,10 @@ impl Shard {
         match self.logging {
             Logging::Alone => {
                 let effects = self.effects.iter();
-                let now = self.now.monotonic;
+                let (now, epoch) = (self.now.monotonic, self.epoch);
                 durability
                     .journal
-                    .append(now, |out| push_effects(out, effects));
+                    .append(now, epoch, |out| push_effects(out, effects));
             }
             Logging::Within(id) => {
                 let kept = durability.effects.entry(id).or_default();
@@ -170,7 +172,8 @@ impl Shard {
 
     /// A transaction is over: logs what it did here.
     pub(crate) fn commit(&mut self, commit: &Commit) {
-        let now = self.now.monotonic;
+        self.note_epoch(commit.epoch);
+        let (now, epoch) = (self.now.monotonic, self.epoch);
         let Some(durability) = &mut self.durability else {
             return;
         };
@@ -182,12 +185,13 @@ impl Shard {
                 id: commit.id,
                 settled_below: commit.settled_below,
                 participants: commit.participants.to_vec(),
+                epoch: commit.epoch,
                 is_isolated: commit.is_isolated,
             };
-            journal.append(now, |out| push_part(out, &part, requests));
+            journal.append(now, epoch, |out| push_part(out, &part, requests));
             journal.note_part(&part);
         } else if !effects.is_empty() {
-            journal.append(now, |out| push_effects(out, requests));
+            journal.append(now, epoch, |out| push_effects(out, requests));
         }
         if commit.acknowledge {
             self.acknowledge_once_durable(commit.id);
@@ -205,6 +209,23 @@ impl Shard {
             durability.journal.request_sync();
         }
         self.tell_what_is_durable();
+    }
+
+    // ---- epochs --------------------------------------------------------------------------------------------------
+
+    /// Time goes on: epochs follow the clock of the process, which all shards share.
+    pub(crate) fn advance_epoch(&mut self) {
+        let elapsed = self
+            .now
+            .monotonic
+            .saturating_since(self.config.now.monotonic);
+        let epochs = elapsed.as_millis() / EPOCH_MILLIS;
+        self.note_epoch(self.epoch_base + epochs as u64);
+    }
+
+    /// Another shard has come to `epoch`: what we do from now on is no earlier.
+    pub(crate) fn note_epoch(&mut self, epoch: u64) {
+        self.epoch = self.epoch.max(epoch);
     }
 
     // ---- the gate ------------------------------------------------------------------------------------------------

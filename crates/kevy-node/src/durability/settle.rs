@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub struct Commit {
     /// The transaction.
     pub id: TransactionId,
+    /// When it took place.
+    pub epoch: u64,
     /// Transactions of the same coordinator before this number are durable at all of their participants.
     pub settled_below: u64,
     /// The shards that log a part, if there are several.
@@ -28,6 +30,7 @@ impl Commit {
     pub(crate) fn alone(id: TransactionId, shard: ShardId) -> Self {
         Self {
             id,
+            epoch: 0,
             settled_below: 0,
             participants: Arc::new([shard]),
             acknowledge: false,
@@ -88,6 +91,7 @@ impl Shard {
         }
         Some(Commit {
             id,
+            epoch: self.epoch,
             settled_below: self.settled_below(),
             participants,
             acknowledge,
@@ -180,7 +184,11 @@ impl Shard {
     }
 
     /// A shard wants to know when every transaction of ours that it may have logged is durable everywhere.
-    pub(crate) fn await_settled(&mut self, from: ShardId, snapshot: u64) {
+    ///
+    /// From now on our epoch is later than the snapshot's: no transaction that could still be torn is as early as anything
+    /// that the snapshot holds.
+    pub(crate) fn await_settled(&mut self, from: ShardId, snapshot: u64, epoch: u64) {
+        self.note_epoch(epoch + 1);
         if let Some(durability) = &mut self.durability {
             durability.journal.request_sync();
         }

@@ -192,8 +192,9 @@ impl Shard {
             snapshots.changes_before = changes;
             snapshots.unsettled = self.map.shards();
             if let Some(number) = journal.snapshot_number() {
+                let epoch = self.epoch;
                 for index in 0..self.shards() {
-                    self.send(ShardId(index), Message::AwaitSettled(number));
+                    self.send(ShardId(index), Message::AwaitSettled(number, epoch));
                 }
             }
         }

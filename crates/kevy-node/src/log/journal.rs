@@ -131,21 +131,19 @@ impl Journal {
 
     // ---- what is written -----------------------------------------------------------------------------------------
 
-    /// Appends an entry: `push` encodes it.
-    pub fn append(&mut self, now: Instant, push: impl FnOnce(&mut BytesMut)) {
-        self.writer.append(now, push);
+    /// Appends an entry of `epoch`: `push` encodes it.
+    pub fn append(&mut self, now: Instant, epoch: u64, push: impl FnOnce(&mut BytesMut)) {
+        self.writer.append(now, epoch, push);
     }
 
     /// Looks at an entry that is appended.
     pub fn note(&mut self, entry: &Entry<'_>) {
-        let position = self.writer.frame_position();
-        self.survey.note(entry, position);
+        self.survey.note(entry);
     }
 
     /// Looks at a part that is appended.
     pub fn note_part(&mut self, part: &TransactionPart) {
-        let position = self.writer.frame_position();
-        self.survey.note_part(part, position);
+        self.survey.note_part(part);
     }
 
     /// Where the log ends: what was appended last is durable once [`Journal::synced`] has come here.

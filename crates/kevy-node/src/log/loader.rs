@@ -12,8 +12,8 @@ use super::survey::{Judgement, Survey};
 use bytes::{Buf, Bytes, BytesMut};
 use kevy_proto::ids::TransactionId;
 use kevy_proto::log::{
-    Entries, Entry, EntryFault, FileKind, FrameFault, Requests, SEGMENT_HEADER_BYTES, SegmentFault,
-    SegmentHeader, Verdict, decode_frame, judge_fault,
+    Entries, Entry, EntryFault, FileKind, Frame, FrameFault, Requests, SEGMENT_HEADER_BYTES,
+    SegmentFault, SegmentHeader, Verdict, decode_frame, judge_fault,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -86,10 +86,10 @@ pub struct Loader {
     dropped: BTreeMap<u64, BTreeSet<TransactionId>>,
     /// More of them, as was found out now.
     newly_dropped: BTreeMap<u64, BTreeSet<TransactionId>>,
-    /// Ranges of the log that do not count.
+    /// Of the log before a position only entries up to an epoch count.
     skipped: Vec<(u64, u64)>,
-    /// From here on the log does not count, as was found out now.
-    cut: Option<u64>,
+    /// As was found out now, of all of it.
+    above: Option<u64>,
     torn: Option<TornTail>,
     run: u64,
     snapshot_bytes: u64,
@@ -149,7 +149,7 @@ impl Loader {
             dropped: BTreeMap::new(),
             newly_dropped: BTreeMap::new(),
             skipped: Vec::new(),
-            cut: None,
+            above: None,
             torn: None,
             run: 0,
             snapshot_bytes: 0,
@@ -187,9 +187,9 @@ impl Loader {
             }
         }
         self.newly_dropped.retain(|_, dropped| !dropped.is_empty());
-        let cut = judgement.cuts.get(self.manifest.shard.index());
-        self.cut = cut.copied().flatten();
-        self.skipped.extend(self.cut.map(|from| (from, u64::MAX)));
+        self.above = judgement.above;
+        self.skipped
+            .extend(self.above.map(|above| (u64::MAX, above)));
         self.pass = Pass::Load;
         self.at = 0;
         self.reader = Reader::default();
@@ -212,9 +212,9 @@ impl Loader {
         &self.newly_dropped
     }
 
-    /// From where on the log does not count, as was found out now.
-    pub fn cut(&self) -> Option<u64> {
-        self.cut
+    /// The last epoch that counts, as was found out now.
+    pub fn above(&self) -> Option<u64> {
+        self.above
     }
 
     /// Size of the snapshot, in bytes.
@@ -347,7 +347,7 @@ impl Loader {
         let mut result = Ok(());
         while let Ok(frame) = decode_frame(&bytes, self.next_frame()) {
             let length = frame.len_bytes();
-            result = self.read_entries(frame.entries, header.kind, apply);
+            result = self.read_entries(&frame, header.kind, apply);
             if result.is_err() {
                 break;
             }
@@ -363,27 +363,26 @@ impl Loader {
 
     fn read_entries(
         &mut self,
-        entries: &[u8],
+        frame: &Frame<'_>,
         kind: FileKind,
         apply: &mut impl FnMut(Requests<'_>),
     ) -> Result<(), LoadFault> {
-        let position = match kind {
-            FileKind::Snapshot => 0,
-            FileKind::Log => self.next_frame(),
-        };
-        let is_skipped = kind == FileKind::Log && self.is_skipped(position);
-        for entry in Entries::of(entries) {
+        let in_log = kind == FileKind::Log;
+        if in_log && self.pass == Pass::Survey {
+            self.survey.note_epoch(frame.epoch);
+        }
+        for entry in Entries::of(frame.entries) {
             let entry =
                 entry.map_err(|fault| self.fault(self.reader.offset, LoadReason::Entry(fault)))?;
             if let Entry::SnapshotEnd { .. } = entry {
                 self.reader.has_ended = true;
             }
             if self.pass == Pass::Survey {
-                self.note_what_does_not_count(&entry, position);
+                self.note_what_does_not_count(&entry, frame.position);
             }
             match (self.pass, &entry) {
-                (Pass::Survey, _) => self.survey.note(&entry, position),
-                (Pass::Load, _) if is_skipped => {}
+                (Pass::Survey, _) => self.survey.note(&entry),
+                (Pass::Load, _) if in_log && self.is_skipped(frame, &entry) => {}
                 (Pass::Load, Entry::Effects(requests)) => {
                     apply(*requests);
                 }
@@ -399,7 +398,7 @@ impl Loader {
     /// Keeps what earlier recoveries decided about this log, for as long as it is there.
     fn note_what_does_not_count(&mut self, entry: &Entry<'_>, position: u64) {
         match entry {
-            Entry::Skipped { from } => self.skipped.push((*from, position)),
+            Entry::Skipped { above } => self.skipped.push((position, *above)),
             Entry::Dropped { run, transactions } => {
                 self.dropped.entry(*run).or_default().extend(transactions);
             }
@@ -411,9 +410,22 @@ impl Loader {
         }
     }
 
-    fn is_skipped(&self, position: u64) -> bool {
-        let mut ranges = self.skipped.iter();
-        ranges.any(|(from, to)| (*from..*to).contains(&position))
+    fn is_skipped(&self, frame: &Frame<'_>, entry: &Entry<'_>) -> bool {
+        if self.skipped.is_empty() {
+            return false;
+        }
+        let epoch = match entry {
+            Entry::Part(part, _) if !part.is_isolated => part.epoch,
+            Entry::Part(..)
+            | Entry::Effects(_)
+            | Entry::Dropped { .. }
+            | Entry::Skipped { .. }
+            | Entry::EarlierRunsSettled
+            | Entry::SnapshotBegin(_)
+            | Entry::SnapshotEnd { .. } => frame.epoch,
+        };
+        let mut skipped = self.skipped.iter();
+        skipped.any(|(before, above)| frame.position < *before && epoch > *above)
     }
 
     fn is_dropped(&self, id: TransactionId) -> bool {

@@ -5,12 +5,13 @@
 //! bounded by what was in flight. [`judge`] compares what all shards found. Pure: who reads the logs is somebody else.
 //!
 //! An *isolated* part that lacks its counterpart is dropped, and nothing else: its keys were locked until it was durable
-//! everywhere. Of any other part later entries may depend, so its log counts only up to there; what is cut off may hold
-//! parts of other transactions, whose other participants are then judged anew, until nothing changes.
+//! everywhere. On any other one later entries may depend, on whatever shard. So everything of its epoch and later is
+//! dropped on all shards: whatever depends on something has no earlier epoch, so that what is left makes sense. Epochs
+//! follow a clock: what is lost is what was done in the time that was not durable anyway.
 
 use kevy_proto::ids::{ShardId, TransactionId};
 use kevy_proto::log::{Entry, SurveyedRun, TransactionPart};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What one shard's log tells about transactions over several shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,8 +21,8 @@ pub struct Survey {
     order: Vec<u64>,
     /// The run that knew everything before it to be settled.
     settled_before: Option<u64>,
-    /// Parts that are here and may be missing elsewhere, in the order of the log.
-    open: VecDeque<OpenPart>,
+    /// The latest epoch met.
+    epoch: u64,
 }
 
 /// Transactions of one run of the process, of each run its own numbers.
@@ -29,8 +30,17 @@ pub struct Survey {
 struct Run {
     /// For each coordinator: before this number all are durable everywhere.
     settled_below: BTreeMap<ShardId, u64>,
+    /// Parts that are here and may be missing elsewhere.
+    open: BTreeMap<TransactionId, OpenPart>,
     /// Transactions that an earlier recovery has found incomplete.
     dropped: BTreeSet<TransactionId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OpenPart {
+    participants: Vec<ShardId>,
+    epoch: u64,
+    is_isolated: bool,
 }
 
 impl Run {
@@ -38,16 +48,21 @@ impl Run {
         let below = self.settled_below.get(&id.coordinator);
         below.is_some_and(|below| id.sequence < *below)
     }
-}
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct OpenPart {
-    run: u64,
-    id: TransactionId,
-    /// Where in the log its frame begins; 0 if a snapshot holds it.
-    position: u64,
-    participants: Vec<ShardId>,
-    is_isolated: bool,
+    fn note(&mut self, part: &TransactionPart) {
+        let coordinator = part.id.coordinator;
+        let settled = self.settled_below.entry(coordinator).or_default();
+        *settled = part.settled_below.max(*settled);
+        let settled = *settled;
+        self.open
+            .retain(|id, _| id.coordinator != coordinator || id.sequence >= settled);
+        let open = OpenPart {
+            participants: part.participants.clone(),
+            epoch: part.epoch,
+            is_isolated: part.is_isolated,
+        };
+        self.open.insert(part.id, open);
+    }
 }
 
 /// What all surveys together say.
@@ -55,8 +70,10 @@ struct OpenPart {
 pub struct Judgement {
     /// Of each run the transactions that are not to be carried out.
     pub dropped: BTreeMap<u64, BTreeSet<TransactionId>>,
-    /// For each shard from which position on its log does not count.
-    pub cuts: Vec<Option<u64>>,
+    /// The last epoch that counts, if not all do.
+    pub above: Option<u64>,
+    /// The latest epoch that any log has met.
+    pub epoch: u64,
 }
 
 impl Survey {
@@ -67,47 +84,35 @@ impl Survey {
         }
     }
 
-    /// Looks at the next entry of the log, in the frame at `position`.
-    pub fn note(&mut self, entry: &Entry<'_>, position: u64) {
+    /// The frames that follow are of `epoch`.
+    pub fn note_epoch(&mut self, epoch: u64) {
+        self.epoch = self.epoch.max(epoch);
+    }
+
+    /// Looks at the next entry of the log.
+    pub fn note(&mut self, entry: &Entry<'_>) {
         match entry {
             Entry::Effects(_) | Entry::SnapshotEnd { .. } => {}
-            Entry::Part(part, _) => self.note_part(part, position),
+            Entry::Part(part, _) => self.note_part(part),
             Entry::Dropped { run, transactions } => {
                 let run = self.runs.entry(*run).or_default();
                 run.dropped.extend(transactions);
             }
-            Entry::Skipped { from } => self.open.retain(|part| part.position < *from),
+            Entry::Skipped { above } => {
+                for run in self.runs.values_mut() {
+                    run.open.retain(|_, part| part.epoch <= *above);
+                }
+            }
             Entry::EarlierRunsSettled => self.settle_earlier_runs(),
             Entry::SnapshotBegin(runs) => self.adopt(runs),
         }
     }
 
     /// Looks at a part that the run under way writes.
-    pub fn note_part(&mut self, part: &TransactionPart, position: u64) {
+    pub fn note_part(&mut self, part: &TransactionPart) {
         let run = self.order.last().copied().unwrap_or_default();
-        let known = self.runs.entry(run).or_default();
-        let settled = known.settled_below.entry(part.id.coordinator).or_default();
-        *settled = part.settled_below.max(*settled);
-        self.open.push_back(OpenPart {
-            run,
-            id: part.id,
-            position,
-            participants: part.participants.clone(),
-            is_isolated: part.is_isolated,
-        });
-        self.forget_settled();
-    }
-
-    /// Forgets parts that are settled, but none behind one that is not: a cut may come between them.
-    fn forget_settled(&mut self) {
-        while let Some(part) = self.open.front()
-            && self
-                .runs
-                .get(&part.run)
-                .is_some_and(|run| run.has_settled(&part.id))
-        {
-            self.open.pop_front();
-        }
+        self.runs.entry(run).or_default().note(part);
+        self.note_epoch(part.epoch);
     }
 
     fn settle_earlier_runs(&mut self) {
@@ -115,26 +120,27 @@ impl Survey {
         let last = self.settled_before.unwrap_or_default();
         self.order.retain(|run| *run == last);
         self.runs.retain(|run, _| *run == last);
-        self.open.retain(|part| part.run == last);
     }
 
-    /// What a snapshot said of the log before it.
+    /// What a snapshot said of the log before it. It took the place of the log only when all of its parts were settled; only
+    /// that it has them is still of interest.
     fn adopt(&mut self, runs: &[SurveyedRun]) {
         for surveyed in runs {
             self.begin_run(surveyed.run);
+            let open = surveyed.open.iter().map(|(id, participants)| {
+                let part = OpenPart {
+                    participants: participants.clone(),
+                    epoch: 0,
+                    is_isolated: false,
+                };
+                (*id, part)
+            });
             let run = Run {
                 settled_below: surveyed.settled_below.iter().copied().collect(),
+                open: open.collect(),
                 dropped: surveyed.dropped.iter().copied().collect(),
             };
             self.runs.insert(surveyed.run, run);
-            let open = surveyed.open.iter().map(|(id, participants)| OpenPart {
-                run: surveyed.run,
-                id: *id,
-                position: 0,
-                participants: participants.clone(),
-                is_isolated: false,
-            });
-            self.open.extend(open);
         }
     }
 
@@ -144,12 +150,12 @@ impl Survey {
         let empty = Run::default();
         let surveyed = self.order.iter().map(|number| {
             let run = self.runs.get(number).unwrap_or(&empty);
-            let open = self.open.iter().filter(|part| part.run == *number);
+            let open = run.open.iter();
             SurveyedRun {
                 run: *number,
                 settled_below: run.settled_below.iter().map(|(c, b)| (*c, *b)).collect(),
                 open: open
-                    .map(|part| (part.id, part.participants.clone()))
+                    .map(|(id, part)| (*id, part.participants.clone()))
                     .collect(),
                 dropped: run.dropped.iter().copied().collect(),
             }
@@ -164,7 +170,7 @@ impl Survey {
 
     /// How many parts are kept, of all runs.
     pub fn open_parts(&self) -> usize {
-        self.open.len()
+        self.runs.values().map(|run| run.open.len()).sum()
     }
 
     /// The runs that came before one that knew them to be settled.
@@ -177,91 +183,50 @@ impl Survey {
 /// Judges transactions. `surveys` has one element per shard, in the order of their numbers.
 pub fn judge(surveys: &[Survey]) -> Judgement {
     let settled: BTreeSet<u64> = surveys.iter().filter_map(|s| s.settled_before).collect();
-    let mut judge = Judge {
-        surveys,
-        proven: surveys.iter().flat_map(|s| s.before(&settled)).collect(),
-        places: surveys.iter().map(places).collect(),
-        judgement: Judgement {
-            dropped: BTreeMap::new(),
-            cuts: vec![None; surveys.len()],
-        },
+    let proven: BTreeSet<u64> = surveys.iter().flat_map(|s| s.before(&settled)).collect();
+    let runs: BTreeSet<u64> = surveys
+        .iter()
+        .flat_map(|s| s.runs.keys().copied())
+        .collect();
+    let mut judgement = Judgement {
+        epoch: surveys.iter().map(|s| s.epoch).max().unwrap_or_default(),
+        ..Judgement::default()
     };
-    for survey in surveys {
-        for (number, run) in &survey.runs {
-            if !run.dropped.is_empty() && !judge.proven.contains(number) {
-                let dropped = judge.judgement.dropped.entry(*number).or_default();
-                dropped.extend(&run.dropped);
+    for run in runs.into_iter().filter(|run| !proven.contains(run)) {
+        let of_shards: Vec<Option<&Run>> = surveys.iter().map(|s| s.runs.get(&run)).collect();
+        judgement.judge_run(run, &of_shards);
+    }
+    judgement
+}
+
+impl Judgement {
+    fn judge_run(&mut self, number: u64, shards: &[Option<&Run>]) {
+        let known = || shards.iter().flatten();
+        let is_settled = |id: &TransactionId| known().any(|run| run.has_settled(id));
+        let has = |shard: &ShardId, id: &TransactionId| {
+            let run = shards.get(shard.index()).copied().flatten();
+            run.is_some_and(|run| run.open.contains_key(id))
+        };
+        let dropped: BTreeSet<TransactionId> = known()
+            .flat_map(|run| run.dropped.iter().copied())
+            .collect();
+        let mut torn = BTreeSet::new();
+        for (id, part) in known().flat_map(|run| &run.open) {
+            let lacks = part.participants.iter().any(|shard| !has(shard, id));
+            if !lacks || is_settled(id) || dropped.contains(id) {
+                continue;
+            }
+            if part.is_isolated {
+                torn.insert(*id);
+            } else {
+                let above = part.epoch.saturating_sub(1);
+                self.above = Some(self.above.map_or(above, |known| known.min(above)));
             }
         }
-    }
-    while judge.has_changed() {}
-    judge.judgement
-}
-
-fn places(survey: &Survey) -> BTreeMap<(u64, TransactionId), u64> {
-    let open = survey.open.iter();
-    open.map(|part| ((part.run, part.id), part.position))
-        .collect()
-}
-
-struct Judge<'a> {
-    surveys: &'a [Survey],
-    /// Runs whose transactions need no proof.
-    proven: BTreeSet<u64>,
-    /// For each shard where its open parts are.
-    places: Vec<BTreeMap<(u64, TransactionId), u64>>,
-    judgement: Judgement,
-}
-
-impl Judge<'_> {
-    /// Judges all parts once; whether that has changed anything.
-    fn has_changed(&mut self) -> bool {
-        let before = self.judgement.clone();
-        for (index, survey) in self.surveys.iter().enumerate() {
-            for part in &survey.open {
-                if self.proven.contains(&part.run)
-                    || self.is_dropped(part)
-                    || !self.counts(index, part.position)
-                    || self.is_complete(part)
-                {
-                    continue;
-                }
-                if part.is_isolated {
-                    let dropped = self.judgement.dropped.entry(part.run).or_default();
-                    dropped.insert(part.id);
-                } else {
-                    let cut = &mut self.judgement.cuts[index];
-                    *cut = Some(cut.map_or(part.position, |cut| cut.min(part.position)));
-                }
-            }
+        torn.extend(dropped);
+        if !torn.is_empty() {
+            self.dropped.insert(number, torn);
         }
-        before != self.judgement
-    }
-
-    fn is_dropped(&self, part: &OpenPart) -> bool {
-        let of_run = self.judgement.dropped.get(&part.run);
-        of_run.is_some_and(|dropped| dropped.contains(&part.id))
-    }
-
-    /// Whether the log of a shard counts at `position`.
-    fn counts(&self, shard: usize, position: u64) -> bool {
-        self.judgement.cuts[shard].is_none_or(|cut| position < cut)
-    }
-
-    fn is_complete(&self, part: &OpenPart) -> bool {
-        part.participants.iter().all(|shard| {
-            let places = self.places.get(shard.index());
-            match places.and_then(|places| places.get(&(part.run, part.id))) {
-                Some(position) => self.counts(shard.index(), *position),
-                // It may have been forgotten there, but only once it was settled.
-                None => self.is_settled(part),
-            }
-        })
-    }
-
-    fn is_settled(&self, part: &OpenPart) -> bool {
-        let runs = self.surveys.iter().filter_map(|s| s.runs.get(&part.run));
-        runs.into_iter().any(|run| run.has_settled(&part.id))
     }
 }
 
@@ -282,23 +247,21 @@ mod tests {
             id,
             settled_below,
             participants: participants.iter().map(|index| ShardId(*index)).collect(),
+            epoch: 10 + id.sequence,
             is_isolated: true,
         }
     }
 
-    /// A log with parts at 1, 2, 3, ...
     fn survey(run: u64, parts: &[TransactionPart]) -> Survey {
         let mut survey = Survey::default();
         survey.begin_run(run);
-        for (position, part) in (1..).zip(parts) {
-            survey.note_part(part, position);
-        }
+        parts.iter().for_each(|part| survey.note_part(part));
         survey
     }
 
     fn incomplete(surveys: &[Survey]) -> BTreeMap<u64, BTreeSet<TransactionId>> {
         let judgement = judge(surveys);
-        assert!(judgement.cuts.iter().all(Option::is_none), "{judgement:?}");
+        assert_eq!(judgement.above, None);
         judgement.dropped
     }
 
@@ -335,7 +298,7 @@ mod tests {
             run: 5,
             transactions: vec![id(0, 1)],
         };
-        first.note(&dropped, 9);
+        first.note(&dropped);
         let expected = BTreeMap::from([(5, BTreeSet::from([id(0, 1)]))]);
         assert_eq!(incomplete(&[first, second]), expected);
     }
@@ -357,7 +320,7 @@ mod tests {
         let mut first = survey(5, &[part(id(0, 1), 0, &[0, 1])]);
         first.begin_run(6);
         let mut second = survey(6, &[]);
-        second.note(&Entry::EarlierRunsSettled, 1);
+        second.note(&Entry::EarlierRunsSettled);
         assert_eq!(incomplete(&[first.clone(), second]), BTreeMap::new());
         let torn = BTreeMap::from([(5, BTreeSet::from([id(0, 1)]))]);
         assert_eq!(incomplete(&[first, survey(6, &[])]), torn);
@@ -371,9 +334,9 @@ mod tests {
             run: 5,
             transactions: vec![id(1, 1)],
         };
-        known.note(&dropped, 9);
+        known.note(&dropped);
         let mut again = Survey::default();
-        again.note(&Entry::SnapshotBegin(known.surveyed_runs()), 0);
+        again.note(&Entry::SnapshotBegin(known.surveyed_runs()));
         assert_eq!(again.surveyed_runs(), known.surveyed_runs());
         assert_eq!(
             incomplete(&[again, known.clone()]),
@@ -381,34 +344,34 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_log_is_cut_where_others_may_depend_on_what_is_missing() {
-        let loose = |sequence, participants: &[u16]| TransactionPart {
+    fn loose(id: TransactionId, participants: &[u16]) -> TransactionPart {
+        TransactionPart {
             is_isolated: false,
-            ..part(id(0, sequence), 0, participants)
-        };
-        // Shard 1 lacks transaction 1; so shard 0 loses 2 as well, and shard 2 all from 2 on.
+            ..part(id, 0, participants)
+        }
+    }
+
+    #[test]
+    fn everything_goes_that_may_depend_on_what_is_missing() {
+        let (early, torn, late) = (id(0, 1), id(0, 2), id(0, 3));
         let surveys = [
-            survey(5, &[loose(1, &[0, 1]), loose(2, &[0, 2])]),
-            survey(5, &[]),
-            survey(5, &[loose(9, &[2]), loose(2, &[0, 2])]),
+            survey(5, &[loose(early, &[0, 1]), loose(torn, &[0, 1])]),
+            survey(5, &[loose(early, &[0, 1]), loose(late, &[1])]),
         ];
         let judgement = judge(&surveys);
-        assert_eq!(judgement.cuts, [Some(1), None, Some(2)]);
+        assert_eq!(judgement.above, Some(11), "the epoch before the torn one");
+        assert_eq!(judgement.epoch, 13, "of the latest");
         assert_eq!(judgement.dropped, BTreeMap::new());
     }
 
     #[test]
     fn what_was_skipped_once_is_missing_from_then_on() {
-        let loose = TransactionPart {
-            is_isolated: false,
-            ..part(id(0, 1), 0, &[0, 1])
-        };
-        let mut first = survey(5, std::slice::from_ref(&loose));
-        let second = survey(5, &[part(id(1, 7), 0, &[1]), loose]);
+        let mut first = survey(5, &[loose(id(0, 1), &[0, 1]), loose(id(0, 2), &[0, 1])]);
+        let second = first.clone();
+        assert_eq!(judge(&[first.clone(), second.clone()]).above, None);
         first.begin_run(6);
-        first.note(&Entry::Skipped { from: 1 }, 4);
-        assert_eq!(judge(&[first, second]).cuts, [None, Some(2)]);
+        first.note(&Entry::Skipped { above: 11 });
+        assert_eq!(judge(&[first, second]).above, Some(11));
     }
 
     /// Random transactions, logs cut anywhere behind what was synced: those that every participant kept count, no others;

@@ -58,6 +58,8 @@ pub struct LogWriter {
     segment_start: u64,
     /// Entries of the next frame.
     entries: BytesMut,
+    /// When they were made, as shards count time together.
+    epoch: u64,
     /// When the first of them came.
     collecting_since: Option<Instant>,
     /// Where the next segment is to begin; nothing is written from there on until it has.
@@ -91,6 +93,7 @@ impl LogWriter {
             segment,
             segment_start: position,
             entries: BytesMut::new(),
+            epoch: 0,
             collecting_since: None,
             roll_at: None,
             frames: VecDeque::new(),
@@ -116,11 +119,6 @@ impl LogWriter {
         }
     }
 
-    /// Where the frame begins that entries are appended to.
-    pub fn frame_position(&self) -> u64 {
-        self.sealed
-    }
-
     /// Up to where the log is durable.
     pub fn synced(&self) -> u64 {
         self.synced
@@ -136,8 +134,12 @@ impl LogWriter {
         self.end() - self.frames_start
     }
 
-    /// Appends an entry: `push` encodes it.
-    pub fn append(&mut self, now: Instant, push: impl FnOnce(&mut BytesMut)) {
+    /// Appends an entry of `epoch`: `push` encodes it. All entries of a frame are of one epoch.
+    pub fn append(&mut self, now: Instant, epoch: u64, push: impl FnOnce(&mut BytesMut)) {
+        if epoch != self.epoch {
+            self.seal();
+            self.epoch = epoch;
+        }
         push(&mut self.entries);
         self.collecting_since.get_or_insert(now);
     }
@@ -225,7 +227,7 @@ impl LogWriter {
         }
         self.collecting_since = None;
         let entries = self.entries.split();
-        let header = encode_frame(self.sealed, self.synced, &entries);
+        let header = encode_frame(self.sealed, self.synced, self.epoch, &entries);
         let mut frame = BytesMut::with_capacity(header.len() + entries.len());
         frame.extend_from_slice(&header);
         frame.extend_from_slice(&entries);
@@ -345,7 +347,9 @@ mod tests {
     /// Appends one entry that carries `number`; the position behind it.
     fn append(log: &mut LogWriter, number: u64) -> u64 {
         let request = RequestBuffer::from_slices([&b"SET"[..], &number.to_le_bytes()]);
-        log.append(at(0), |out| push_effects(out, [request.args()].into_iter()));
+        log.append(at(0), 1, |out| {
+            push_effects(out, [request.args()].into_iter());
+        });
         log.end()
     }
 

@@ -203,6 +203,7 @@ impl Shard {
             entries: keys.iter().map(|key| self.keyspace.take(key)).collect(),
             wants_changes: self.wants_changes(),
             wants_effects: self.durability.is_some(),
+            epoch: self.epoch,
         }
     }
 

@@ -138,7 +138,7 @@ const FILE_FAULTS: [(&str, &str); 15] = [
     ),
     (
         "[persistence]\ncolour = 1",
-        "2: unknown key [persistence] colour; the keys of [persistence] are aof, save",
+        "2: unknown key [persistence] colour; the keys of [persistence] are aof, appendfsync, auto_aof_rewrite_percentage, auto_aof_rewrite_min_size, save",
     ),
     (
         "[srever]\nport = 1",
