@@ -184,26 +184,39 @@ impl Server {
 /// Debian's redis-server: the oracle.
 #[derive(Debug)]
 pub struct Redis {
-    _process: Process,
+    process: Process,
     ports: PortRange,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Redis {
     /// Starts an empty one with a single database and no persistence.
     pub fn start() -> Self {
-        let directory = TempDir::new().expect("a temporary directory");
+        Self::start_in(TempDir::new().expect("a temporary directory"), &[])
+    }
+
+    /// Starts one on the files in `directory`; `arguments` are added to its command line.
+    pub fn start_in(directory: TempDir, arguments: &[&str]) -> Self {
         let ports = ports::free_ports(1);
-        let command = redis_command(ports.first(), directory.path());
+        let mut command = redis_command(ports.first(), directory.path());
+        command.args(arguments);
         let mut process = Process::spawn("redis", command, directory.path());
         if let Err(words) = wait_for_pong(&mut process, ports.first()) {
             panic!("redis-server did not start: {words}");
         }
         Self {
-            _process: process,
+            process,
             ports,
-            _directory: directory,
+            directory,
         }
+    }
+
+    /// Stops it and waits for its end; its files stay.
+    pub fn stop(mut self) -> TempDir {
+        self.process.signal(Signal::TERM);
+        let status = self.process.wait();
+        assert!(status.success(), "{status}: {}", self.process.words());
+        self.directory
     }
 
     /// A new connection.
