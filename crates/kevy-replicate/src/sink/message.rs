@@ -24,7 +24,7 @@ pub(super) struct Loading {
 impl Sink {
     /// Bytes have come from the primary.
     pub fn handle_bytes(&mut self, link: LinkId, bytes: &[u8], now: Instant) {
-        if link != self.link || !self.is_open() {
+        if link != self.link || !self.is_open() || bytes.is_empty() {
             return;
         }
         self.heard_at = now;

@@ -102,8 +102,8 @@ pub enum SourceEvent {
     FellOut {
         /// The replica's name.
         replica: String,
-        /// How many of the entries it needs are gone.
-        missing: u64,
+        /// How many entries had not been handed to its connection.
+        lag_entries: u64,
     },
     /// Entries after the snapshot's offset went before the snapshot was over. It is to be begun anew.
     SnapshotOutrun {

@@ -103,7 +103,7 @@ impl Source {
 
     /// Whoever needs an entry that is no longer kept begins anew.
     pub(super) fn drop_fallen(&mut self) {
-        let first = self.backlog.first_offset();
+        let (first, next_offset) = (self.backlog.first_offset(), self.next_offset());
         let mut outrun = Vec::new();
         for (id, link) in &mut self.links {
             let replica = link.replica.clone().unwrap_or_default();
@@ -113,7 +113,7 @@ impl Source {
                     slot.into_iter().for_each(Slot::begin_full_sync);
                     SourceEvent::FellOut {
                         replica,
-                        missing: first - link.next,
+                        lag_entries: next_offset - link.next,
                     }
                 }
                 LinkState::Loading { offset, .. } if offset + 1 < first => {
