@@ -12,11 +12,14 @@
 
 mod backlog;
 mod backoff;
+pub mod client;
 mod sink;
 mod source;
 mod together;
+pub mod wire;
 
 pub use backlog::{Backlog, ENTRY_OVERHEAD_BYTES, Missing, StoredEntry};
+pub use client::{ConnectOptions, ReplicaClient, ReplicaError, ReplicaEvent};
 pub use sink::{
     ACK_INTERVAL, Incoming, MAX_HELD_PARTS, PartNotice, Position, Sink, SinkConfig, SinkEffect,
     SinkReport, SinkStatus, TransactionKey,
@@ -26,3 +29,4 @@ pub use source::{
     ReplicaStatus, SNAPSHOT_PENDING_BYTES, Source, SourceConfig, SourceEvent,
 };
 pub use together::{Release, Together};
+pub use wire::DecodedFrame;
