@@ -11,10 +11,12 @@
 //! the history says; a snapshot replaces everything, at once and only when it is complete. Whatever cannot be true ends the
 //! connection; whatever puts the common history in doubt asks for a snapshot.
 
+mod effect;
 mod held;
 mod message;
 mod status;
 
+pub use effect::{SinkEffect, SinkReport};
 pub use held::{Incoming, PartNotice, TransactionKey};
 pub use status::SinkStatus;
 
@@ -22,8 +24,8 @@ use crate::LinkId;
 use crate::backoff::Backoff;
 use bytes::{Bytes, BytesMut};
 use held::Held;
-use kevy_proto::ids::{ShardId, TransactionId};
-use kevy_proto::replication::{Handshake, History, StreamFault, StreamLimits, Terms, push_ack};
+use kevy_proto::ids::ShardId;
+use kevy_proto::replication::{Epoch, Handshake, History, StreamLimits, Terms, push_ack};
 use kevy_proto::rng::Rng;
 use kevy_proto::time::Instant;
 use message::Loading;
@@ -87,94 +89,6 @@ pub struct Position {
     pub offset: u64,
 }
 
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SinkEffect {
-    /// Connect to the primary's port for this shard; then [`Sink::handle_connected`] or [`Sink::handle_closed`].
-    Connect(LinkId),
-    /// Close the connection.
-    Disconnect(LinkId),
-    /// The primary continues where this shard is (not `full`), or will send a snapshot. `history` is known better now.
-    Attached {
-        /// What the primary says of its history.
-        history: History,
-        /// Whether the state will be replaced.
-        full: bool,
-    },
-    /// Log the entry and carry it out; then [`Sink::applied`].
-    Apply(Incoming),
-    /// A part waits for those of other shards: tell [`crate::Together`].
-    Part(PartNotice),
-    /// A part that waited is void: tell [`crate::Together`].
-    PartVoid(TransactionKey),
-    /// Parts that waited are forgotten and will come again, or not: tell [`crate::Together`].
-    PartsForgotten,
-    /// Too much waits: tell [`crate::Together`], which will let something go.
-    Full,
-    /// A snapshot comes: prepare a new state beside the old one.
-    SnapshotBegin {
-        /// The last entry that is part of it.
-        offset: u64,
-    },
-    /// Its next bytes.
-    SnapshotChunk(Bytes),
-    /// It is complete and was sent without fault: put it in the place of the old state, rewrite the log, then
-    /// [`Sink::installed`]. Nothing else is handed out before that.
-    SnapshotEnd(Position),
-    /// It will not be completed: drop the new state, the old one stays.
-    SnapshotAbort,
-    /// For the log.
-    Report(SinkReport),
-}
-
-/// What went wrong, or is worth knowing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SinkReport {
-    /// The primary said no.
-    Refused(String),
-    /// The connection could not be made, or ended.
-    Lost,
-    /// The primary did not answer, or fell silent.
-    Silent,
-    /// Heartbeats say that there is more, and nothing comes.
-    Stalled,
-    /// The primary says something that no primary says.
-    Protocol(StreamFault),
-    /// A message came where it has no place.
-    OutOfPlace,
-    /// The primary has another number of shards.
-    ShardsMismatch {
-        /// How many it has.
-        primary: u16,
-        /// How many there are here.
-        replica: u16,
-    },
-    /// Entries are missing.
-    OffsetGap {
-        /// The offset that was due.
-        expected: u64,
-        /// The offset that came.
-        got: u64,
-    },
-    /// An entry or a heartbeat is of another epoch than the primary's history says.
-    EpochMismatch,
-    /// The primary's history is not the one of this state, or has less than is here.
-    HistoryMismatch,
-    /// What is here beyond the common offset is of a branch that was left: it goes with the snapshot.
-    Discarded {
-        /// The last common offset.
-        common: u64,
-        /// How many entries.
-        entries: u64,
-    },
-    /// The snapshot's bytes are not those that were sent.
-    SnapshotDamaged,
-    /// An entry is malformed or of a newer version.
-    Entry(kevy_proto::log::EntryFault),
-    /// Transactions that were applied here are void on the primary.
-    AppliedIsVoid(TransactionId),
-}
-
 #[derive(Debug)]
 enum State {
     Stopped,
@@ -215,7 +129,7 @@ pub struct Sink {
     primary_last: u64,
     fresh_at: Option<Instant>,
     mark: Option<(u64, Instant)>,
-    epoch: Option<kevy_proto::replication::Epoch>,
+    epoch: Option<Epoch>,
     duplicates: u64,
 }
 
