@@ -371,3 +371,27 @@ fn a_position_is_written_and_read() {
     }
     assert_eq!(Position::parse("17"), None);
 }
+
+#[test]
+fn bug_33_a_replica_that_is_being_replaced_acknowledges_nothing() {
+    let history = History::begin(B, Epoch(0), 0);
+    let offset = 95;
+    let mut sink = greeting(Some(Position { history, offset }));
+    let sync = [FULLSYNC, &snapshot(9, &[b"abc"])].concat();
+    for length in FULLSYNC.len()..=sync.len() {
+        let from = if length == FULLSYNC.len() {
+            0
+        } else {
+            length - 1
+        };
+        sink.handle_bytes(LinkId(1), &sync[from..length], NOW);
+        sink.handle_timeout(seconds(length as u64 / 40));
+        if let Some(told) = sink.poll_transmit() {
+            assert!(told.ends_with(b"$1\r\n0\r\n"), "{}", told.escape_ascii());
+        }
+    }
+    effects_of(&mut sink);
+    sink.installed(NOW);
+    let told = sink.poll_transmit().expect("it has the snapshot");
+    assert!(told.ends_with(b"$1\r\n9\r\n"), "{}", told.escape_ascii());
+}

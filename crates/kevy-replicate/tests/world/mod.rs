@@ -375,6 +375,7 @@ impl World {
 
     /// The replica's state is what its position says: the beginning of what that branch wrote.
     pub(crate) fn check(&self) {
+        self.check_acknowledged();
         let Some(position) = self.replica.sink.position() else {
             return;
         };
@@ -389,6 +390,20 @@ impl World {
             self.replica.state[..],
             truth[..offset as usize],
             "{position}"
+        );
+    }
+
+    /// What the primary takes for replicated is on the replica.
+    fn check_acknowledged(&self) {
+        let connected = self.wire.source_link.is_some() && self.wire.sink_link.is_some();
+        let acked = if connected { self.acked() as usize } else { 0 };
+        let (here, there) = (
+            self.primary.log.get(..acked),
+            self.replica.state.get(..acked),
+        );
+        assert!(
+            here.is_some() && here == there,
+            "{acked} are said to be replicated"
         );
     }
 
