@@ -96,6 +96,7 @@ proptest! {
         for step in &steps {
             run(&mut world, step, &mut epoch);
             world.check();
+            world.check_acknowledged();
             prop_assert!(world.acked() <= world.primary.source.last_offset());
             prop_assert!(world.wire.to_replica.len() <= WIRE_BYTES);
             prop_assert!(world.replica.sink.status(world.now).held_bytes <= WIRE_BYTES + BACKLOG_BYTES);

@@ -375,7 +375,6 @@ impl World {
 
     /// The replica's state is what its position says: the beginning of what that branch wrote.
     pub(crate) fn check(&self) {
-        self.check_acknowledged();
         let Some(position) = self.replica.sink.position() else {
             return;
         };
@@ -394,9 +393,10 @@ impl World {
     }
 
     /// What the primary takes for replicated is on the replica.
-    fn check_acknowledged(&self) {
+    pub(crate) fn check_acknowledged(&self) {
         let connected = self.wire.source_link.is_some() && self.wire.sink_link.is_some();
-        let acked = if connected { self.acked() as usize } else { 0 };
+        let acked = self.primary.source.acknowledged_offset(1);
+        let acked = if connected { acked as usize } else { 0 };
         let (here, there) = (
             self.primary.log.get(..acked),
             self.replica.state.get(..acked),
