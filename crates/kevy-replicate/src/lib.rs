@@ -28,5 +28,5 @@ pub use source::{
     CloseReason, HANDSHAKE_TIMEOUT, HEARTBEAT, LinkId, MAX_SNAPSHOT_ATTEMPTS, NoSnapshot,
     ReplicaStatus, SNAPSHOT_PENDING_BYTES, Source, SourceConfig, SourceEvent,
 };
-pub use together::{Release, Together};
+pub use together::{Contained, Release, ReleasedPart, Together};
 pub use wire::DecodedFrame;

@@ -40,6 +40,8 @@ pub struct PartNotice {
     pub offset: u64,
     /// The shards that have parts, this one included.
     pub participants: Vec<ShardId>,
+    /// Earlier transactions of the same coordinator are durable at all of their participants.
+    pub settled_below: u64,
     /// Which time this shard's entries were received; see [`super::Sink::release`].
     pub generation: u64,
 }
@@ -50,6 +52,7 @@ pub(super) enum Class {
     Plain,
     Part {
         id: TransactionId,
+        settled_below: u64,
         participants: Vec<ShardId>,
     },
     Dropped(Vec<TransactionId>),
@@ -64,6 +67,7 @@ impl Class {
             Entry::Part(part, _) if part.participants.len() <= 1 => Self::Plain,
             Entry::Part(part, _) => Self::Part {
                 id: part.id,
+                settled_below: part.settled_below,
                 participants: part.participants,
             },
             Entry::Dropped { transactions, .. } => Self::Dropped(transactions),
@@ -85,6 +89,8 @@ pub(super) struct Held {
     /// The last entry that has come.
     pub(super) received: u64,
     pub(super) generation: u64,
+    /// That too much waits has been told.
+    pub(super) full_reported: bool,
 }
 
 impl Held {

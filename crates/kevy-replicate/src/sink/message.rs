@@ -225,12 +225,17 @@ impl Sink {
         match Class::of(&entry.payload) {
             Err(fault) => self.refuse_entry(fault, now),
             Ok(Class::Plain) => self.held.push(entry, None),
-            Ok(Class::Part { id, participants }) => {
+            Ok(Class::Part {
+                id,
+                settled_below,
+                participants,
+            }) => {
                 let key = TransactionKey { history, id };
                 let notice = PartNotice {
                     key,
                     offset: entry.offset,
                     participants,
+                    settled_below,
                     generation: self.held.generation,
                 };
                 self.held.push(entry, Some(key));

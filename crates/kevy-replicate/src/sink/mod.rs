@@ -114,7 +114,6 @@ pub struct Sink {
     /// The last entry that was given out to be applied.
     handed: u64,
     held: Held,
-    full_reported: bool,
     durable: Option<u64>,
     link: LinkId,
     input: BytesMut,
@@ -149,7 +148,6 @@ impl Sink {
             end_handed: false,
             handed: offset,
             held,
-            full_reported: false,
             durable: None,
             link: LinkId(0),
             input: BytesMut::new(),
@@ -345,7 +343,7 @@ impl Sink {
         if self.held.drop_unreleased() {
             self.effects.push_back(SinkEffect::PartsForgotten);
         }
-        self.full_reported = false;
+        self.held.full_reported = false;
     }
 
     /// The primary is elsewhere now: connects anew, at once.
@@ -375,9 +373,8 @@ impl Sink {
             return;
         };
         position.offset = offset;
-        if self.mark.is_some_and(|(mark, _)| mark <= offset) {
-            let mark = self.mark.take();
-            self.fresh_at = self.fresh_at.max(mark.map(|(_, at)| at));
+        if let Some((_, at)) = self.mark.take_if(|(mark, _)| *mark <= offset) {
+            self.fresh_at = self.fresh_at.max(Some(at));
         }
         self.ack_due |= matches!(self.state, State::Streaming);
     }
@@ -407,15 +404,15 @@ impl Sink {
         let current = generation == self.held.generation && up_to <= self.held.received;
         if current {
             self.held.release(up_to);
-            self.full_reported = false;
+            self.held.full_reported = false;
             self.report_full();
         }
         current
     }
 
     fn report_full(&mut self) {
-        if !self.wants_bytes() && self.held.blocked_parts() > 0 && !self.full_reported {
-            self.full_reported = true;
+        if !self.wants_bytes() && self.held.blocked_parts() > 0 && !self.held.full_reported {
+            self.held.full_reported = true;
             self.effects.push_back(SinkEffect::Full);
         }
     }

@@ -36,12 +36,17 @@ pub(crate) fn effects(number: u64, padding: usize) -> Bytes {
 
 /// A transaction's part.
 pub(crate) fn part(sequence: u64, participants: &[u16]) -> Bytes {
+    part_of(sequence, 0, participants)
+}
+
+/// A transaction's part that says which others are settled.
+pub(crate) fn part_of(sequence: u64, settled_below: u64, participants: &[u16]) -> Bytes {
     let part = TransactionPart {
         id: TransactionId {
             coordinator: ShardId(0),
             sequence,
         },
-        settled_below: 0,
+        settled_below,
         participants: participants.iter().map(|shard| ShardId(*shard)).collect(),
     };
     let set = RequestBuffer::from_slices([&b"SET"[..], b"t", b"1"]);
