@@ -202,6 +202,7 @@ impl Together {
     }
 
     /// A shard's state has been read from its files, or replaced by a snapshot of branch `snapshot`: this is what it contains.
+    /// Its own [position](Together::handle_position) is to be told then: the snapshot may have been begun before another's.
     pub fn handle_contained(
         &mut self,
         shard: ShardId,
@@ -216,7 +217,6 @@ impl Together {
         (lane.generation, lane.received) = (lane.generation + 1, u64::MAX);
         let settled = contained.settled_below.iter();
         lane.settled_below = settled.map(|(h, c, below)| ((*h, *c), *below)).collect();
-        lane.awaited = None;
         for (key, transaction) in &mut self.transactions {
             transaction.inside.retain(|other| *other != shard);
             // Of an earlier branch, a transaction either stands, and is part of the snapshot, or is void, and those that have
