@@ -2,7 +2,7 @@
 
 use crate::history::History;
 use crate::marks::{Mark, Marks};
-use crate::reply::{Reply, Request, encode};
+use crate::reply::{Reply, Request, encode, request};
 use crate::swarm::Options;
 use crate::trace::{Event, Trace};
 use crate::turmoil_host::{MAIN_PORT, NodeClock, simulated_time};
@@ -102,6 +102,30 @@ impl Client {
         })
     }
 
+    /// As [`Client::connect`], but waits until the node is there and serves.
+    ///
+    /// # Errors
+    /// What failed last, after many attempts.
+    pub async fn connect_when_serving(
+        context: Context,
+        number: u32,
+        rng: &mut Rng,
+    ) -> Result<Self, Failure> {
+        let mut failure = Failure::Refused;
+        for _ in 0..RECONNECTS_MAX {
+            sleep(RECONNECT_AFTER).await;
+            match Self::connect(context.clone(), number, rng).await {
+                Ok(mut client) => match client.call(request(["PING"])).await {
+                    Ok(Reply::Error(_)) => {}
+                    Ok(_) => return Ok(client),
+                    Err(error) => failure = error,
+                },
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
     /// Sends requests without waiting for replies.
     pub fn send(&mut self, requests: Vec<Request>) {
         let mut bytes = Vec::new();
@@ -143,6 +167,20 @@ impl Client {
     pub async fn call(&mut self, request: Request) -> Result<Reply, Failure> {
         self.send(vec![request]);
         self.receive().await
+    }
+
+    /// Sends a request until it is not refused: a node whose disk fails refuses writes for a while.
+    ///
+    /// # Errors
+    /// Any [`Failure`] but [`Failure::Refused`].
+    pub async fn insist(&mut self, request: Request) -> Result<Reply, Failure> {
+        loop {
+            let reply = self.call(request.clone()).await?;
+            if !matches!(reply, Reply::Error(_)) {
+                return Ok(reply);
+            }
+            sleep(RECONNECT_AFTER).await;
+        }
     }
 
     /// Ends the connection at once, whatever is under way.
@@ -226,6 +264,9 @@ pub struct Player {
 const VANISHES_MAX: u32 = 2;
 /// How many requests a player sends before it vanishes, at most.
 const REQUESTS_BEFORE_VANISHING: usize = 2;
+/// How often a player tries to reach a node that has crashed, at most, and after what time.
+const RECONNECTS_MAX: u32 = 500;
+const RECONNECT_AFTER: Duration = Duration::from_millis(5);
 /// Longest pause between two batches of a player, in milliseconds.
 const PAUSE_MAX_MILLIS: u64 = 4;
 
@@ -247,11 +288,38 @@ impl Player {
         self.vanished
     }
 
-    /// Sends a batch and reads all replies. Returns none if the player vanished instead: then some outcomes are unknown.
+    /// Sends a batch and reads all replies. Returns none if the player vanished instead, or the node crashed: then some
+    /// outcomes are unknown.
     ///
     /// # Errors
     /// Any [`Failure`].
-    pub async fn batch(
+    pub async fn batch(&mut self, requests: Vec<Request>) -> Result<Option<Vec<Reply>>, Failure> {
+        let crashes = self.context.options.disk.is_some();
+        match self.try_batch(requests).await {
+            Err(Failure::Refused | Failure::Closed { .. } | Failure::Unanswered { .. })
+                if crashes =>
+            {
+                self.client = None;
+                self.wait_for_node().await?;
+                Ok(None)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Connects anew once the node serves.
+    async fn wait_for_node(&mut self) -> Result<(), Failure> {
+        let context = self.context.clone();
+        self.client =
+            Some(Client::connect_when_serving(context, self.number, &mut self.rng).await?);
+        Ok(())
+    }
+
+    /// As [`Player::batch`], but that the node crashed is a failure.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    async fn try_batch(
         &mut self,
         mut requests: Vec<Request>,
     ) -> Result<Option<Vec<Reply>>, Failure> {

@@ -23,6 +23,7 @@ pub fn redis_stands_in() -> bool {
 #[derive(Debug, Clone)]
 pub struct Spec {
     threads: u16,
+    is_durable: bool,
     arguments: Vec<OsString>,
 }
 
@@ -31,6 +32,7 @@ impl Spec {
     pub fn threads(threads: u16) -> Self {
         Self {
             threads,
+            is_durable: false,
             arguments: Vec::new(),
         }
     }
@@ -39,6 +41,13 @@ impl Spec {
     #[must_use]
     pub fn accept_shards(self, count: u16) -> Self {
         self.arg("--accept-shards").arg(count.to_string())
+    }
+
+    /// Lets it keep a log.
+    #[must_use]
+    pub fn durable(mut self) -> Self {
+        self.is_durable = true;
+        self
     }
 
     /// Gives every shard a port of its own.
@@ -97,7 +106,8 @@ impl Spec {
         let mut command = bare_kevy();
         command
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--threads", &self.threads.to_string(), "--no-aof"])
+            .args(["--threads", &self.threads.to_string()])
+            .args((!self.is_durable).then_some("--no-aof"))
             .arg("--dir")
             .arg(directory)
             .args(&self.arguments)

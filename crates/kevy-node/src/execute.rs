@@ -120,6 +120,11 @@ impl Shard {
     /// Why the session may not ask for `found` now, if it may not.
     #[inline]
     fn refusal(&self, session: &Session, found: Found) -> Option<ErrorReply> {
+        if self.loading.is_some() && !Self::is_allowed_while_loading(found) {
+            return Some(ErrorReply::text(
+                "LOADING Redis is loading the dataset in memory",
+            ));
+        }
         if session.is_restricted() && !is_allowed_to_subscribers(found) {
             let name = self.commands.all()[found.index].full_name;
             return Some(refused_to_subscribers(name));
@@ -220,6 +225,16 @@ impl Shard {
         version: RespVersion,
         out: &mut BytesMut,
     ) -> Option<Box<Wait>> {
+        if self.durability.is_some()
+            && command.is_write()
+            && let Some(error) = self.write_refusal()
+        {
+            let index = self.stopwatch.current;
+            self.stats
+                .count_command_error(index, Failure::Rejected, &error);
+            Encoder::new(out, version).error(&error);
+            return None;
+        }
         if self.memory_limit_bytes > 0
             && command.flags.contains(Flags::DENYOOM)
             && !self.make_room()

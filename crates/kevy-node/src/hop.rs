@@ -104,7 +104,7 @@ impl Shard {
         self.settle_stopwatch();
         self.keyspace.set_touching(true);
         batch.replies = replies;
-        self.send(from, Message::Replies(batch));
+        self.send_reply(from, Message::Replies(batch));
     }
 
     /// Hands the replies of a batch to their session, if it is still there.

@@ -9,10 +9,12 @@
 use crate::announcements::Announcements;
 use crate::blocking::Blocking;
 use crate::command_table::CommandTable;
+use crate::durability::{Durability, Loading, Logging, SettleWaiter, Settling};
 use crate::histogram::Histograms;
 use crate::host::{Peer, Slot};
 use crate::latency::{Event, Latencies};
 use crate::lock_table::{LockTable, Ticket};
+use crate::log::JournalConfig;
 use crate::message::{Batch, Message};
 use crate::monitor::Monitors;
 use crate::pause::Pausing;
@@ -29,7 +31,7 @@ use crate::watch::Watches;
 use bytes::BytesMut;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kevy_engine::keyspace::{EvictionPolicy, Partition};
+use kevy_engine::keyspace::{EvictionPolicy, ExpiryMode, Partition};
 use kevy_engine::{Effects, Keyspace};
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
 use kevy_proto::resp::Limits;
@@ -64,6 +66,8 @@ pub struct ShardConfig {
     pub process: Process,
     /// When it starts.
     pub now: Now,
+    /// Its files; without any it keeps everything in memory only.
+    pub journal: Option<JournalConfig>,
 }
 
 /// One core's data plane.
@@ -112,6 +116,22 @@ pub struct Shard {
     /// Transactions of our own sessions, by their sequence numbers.
     pub(crate) transactions: BTreeMap<u64, Transaction>,
     pub(crate) next_transaction: u64,
+    /// Transactions of ours that are not durable everywhere, by their sequence numbers.
+    pub(crate) settling: BTreeMap<u64, Settling>,
+    /// Shards that wait until they are.
+    pub(crate) settle_waiters: Vec<SettleWaiter>,
+    /// The log, once it is open.
+    pub(crate) durability: Option<Box<Durability>>,
+    /// Where effects go.
+    pub(crate) logging: Logging,
+    /// When we are, as shards count time together for their logs.
+    pub(crate) epoch: u64,
+    /// The epoch at the start of the process.
+    pub(crate) epoch_base: u64,
+    /// Set until the files of all shards are loaded.
+    pub(crate) loading: Option<Box<Loading>>,
+    /// Why the shard cannot go on.
+    pub(crate) failure: Option<String>,
     /// Where entries of several shards meet for a command that needs them together. Empty between uses.
     pub(crate) meeting: Keyspace,
     /// For each shard, messages that its queue did not take yet.
@@ -192,6 +212,14 @@ impl Shard {
             waiting: BTreeMap::new(),
             transactions: BTreeMap::new(),
             next_transaction: 0,
+            settling: BTreeMap::new(),
+            settle_waiters: Vec::new(),
+            durability: None,
+            logging: Logging::default(),
+            epoch: 0,
+            epoch_base: 0,
+            loading: Loading::begin(&config, shards),
+            failure: None,
             outboxes: (0..shards).map(|_| VecDeque::new()).collect(),
             local: VecDeque::new(),
             batches: (0..shards).map(|_| None).collect(),
@@ -227,8 +255,10 @@ impl Shard {
     /// Begins a turn at `now`, and does what has become due.
     pub fn handle_time(&mut self, now: Now) {
         self.now = now;
+        self.advance_epoch();
         self.end_pause_if_due();
         self.end_overdue_waits();
+        self.drive_snapshot();
         if now.monotonic >= self.next_cron {
             self.run_cron();
         }
@@ -241,6 +271,8 @@ impl Shard {
         self.expire();
         self.close_idle_clients();
         self.close_slow_clients();
+        self.want_snapshot_if_due();
+        self.settle_if_due();
         self.stats.sample(now, self.keyspace.used_bytes());
         self.advance_shutdown();
     }
@@ -316,7 +348,7 @@ impl Shard {
             return;
         };
         session.replies.consume(count);
-        session.awaits_writable = !session.replies.output().is_empty();
+        session.awaits_writable = !session.replies.sendable().is_empty();
         if session.is_drained() {
             self.close(slot);
         }
@@ -354,7 +386,11 @@ impl Shard {
 
     /// When [`Shard::handle_time`] is due at the latest.
     pub fn deadline(&self) -> Instant {
-        let others = [self.pausing.until(), self.blocking.deadline()];
+        let others = [
+            self.pausing.until(),
+            self.blocking.deadline(),
+            self.disk_deadline(),
+        ];
         let earliest = others.into_iter().flatten().min();
         earliest.map_or(self.next_cron, |due| due.min(self.next_cron))
     }
@@ -379,11 +415,12 @@ impl Shard {
     /// The next session with output to send.
     pub fn poll_output(&mut self) -> Option<Slot> {
         while let Some(slot) = self.with_output.pop_front() {
+            self.gate_output(slot);
             let Some(session) = self.session_mut(slot) else {
                 continue;
             };
             session.in_output_list = false;
-            if !session.awaits_writable && !session.replies.output().is_empty() {
+            if !session.awaits_writable && !session.replies.sendable().is_empty() {
                 return Some(slot);
             }
             if session.is_drained() {
@@ -401,7 +438,7 @@ impl Shard {
     /// Bytes to send to the client at `slot`.
     pub fn output(&self, slot: Slot) -> &[u8] {
         self.session(slot)
-            .map_or(&[], |session| session.replies.output())
+            .map_or(&[], |session| session.replies.sendable())
     }
 
     /// The next connection to close.
@@ -448,9 +485,11 @@ impl Shard {
 
     /// Whether a queue to another shard is so full that clients must wait.
     fn is_congested(&self) -> bool {
-        self.outboxes
-            .iter()
-            .any(|outbox| outbox.len() >= OUTBOX_MESSAGES)
+        self.is_log_congested()
+            || self
+                .outboxes
+                .iter()
+                .any(|outbox| outbox.len() >= OUTBOX_MESSAGES)
     }
 
     /// Sends `message` to `to`, which may be this shard.
@@ -464,7 +503,7 @@ impl Shard {
 
     /// Serves who waits, handles messages to ourselves and goes on with sessions that were unblocked, until there is nothing
     /// left of all that. Not from within a handler: a loop, no recursion.
-    fn handle_local(&mut self) {
+    pub(crate) fn handle_local(&mut self) {
         loop {
             self.serve_waiters();
             if let Some(message) = self.local.pop_front() {
@@ -484,7 +523,7 @@ impl Shard {
             Message::Lock(lock) => self.lock(from, *lock),
             Message::Granted(id, lent) => self.lock_granted(id, from, lent),
             Message::Refused(id) => self.lock_refused(id),
-            Message::NoMemory(id) => self.lock_denied(id),
+            Message::Denied(id, obstacle) => self.lock_denied(id, obstacle),
             Message::WatchHit(id) => self.watch_hit(id),
             Message::Run(part) => self.run_part(from, &part),
             Message::RunHeld(steps) => self.run_held(from, &steps),
@@ -492,7 +531,14 @@ impl Shard {
             Message::Lent(id, lent) => self.lent(id, from, lent),
             Message::Ran(id, partial) => self.part_ran(id, from, *partial),
             Message::Restore(restored) => self.restore(*restored),
-            Message::Release(id) => self.release(id),
+            Message::Release(id) => self.release_held(id),
+            Message::Commit(commit) => self.commit_and_release(&commit, commit.id),
+            Message::Settle(id) => self.acknowledge_once_durable(id),
+            Message::Durable(sequences) => self.note_durable(&sequences),
+            Message::AwaitSettled(snapshot, epoch) => self.await_settled(from, snapshot, epoch),
+            Message::AllSettled(snapshot) => self.count_settled(snapshot),
+            Message::Surveyed(survey) => self.take_survey(from, *survey),
+            Message::Opened => self.count_opened(from),
             Message::Ask(id, query) => self.answer(from, id, query),
             Message::Told(id, answer) => self.told(id, from, *answer),
             Message::Offer(offer) => self.take_offer(from, *offer),
@@ -562,7 +608,7 @@ impl Shard {
         }
     }
 
-    fn other_shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+    pub(crate) fn other_shards(&self) -> impl Iterator<Item = ShardId> + use<> {
         let own = self.id.0;
         (0..self.shards())
             .filter(move |index| *index != own)
@@ -601,7 +647,7 @@ impl Shard {
     /// go for one of their parts and stay for another; [`Shard::release`] makes up for it.
     fn expire(&mut self) {
         self.expiry_postponed = !self.locks.is_empty();
-        if self.expiry_postponed || self.pausing.is_on() {
+        if self.expiry_postponed || self.expiry_mode() == ExpiryMode::Hide {
             return;
         }
         self.asker = Asker::default();
@@ -652,6 +698,10 @@ impl Shard {
         } else if over
             || (said_goodbye && others_left == 0 && self.outboxes.iter().all(VecDeque::is_empty))
         {
+            if !self.is_log_settled(until) {
+                self.next_cron = self.now.monotonic + Duration::from_millis(1);
+                return;
+            }
             self.shutdown = Shutdown::Finished;
         }
         self.next_cron = self.now.monotonic + Duration::from_millis(1);

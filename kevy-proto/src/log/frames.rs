@@ -95,6 +95,7 @@ mod tests {
     /// A segment of five frames that were synced one by one, and where they begin in the file.
     fn segment() -> (Vec<u8>, Vec<usize>) {
         let header = SegmentHeader {
+            kind: crate::log::FileKind::Log,
             shard: ShardId(0),
             shards: 1,
             segment: 3,
@@ -107,7 +108,7 @@ mod tests {
             starts.push(file.len());
             let position = 5000 + (file.len() - SEGMENT_HEADER_BYTES) as u64;
             let entries = [length as u8; 7];
-            file.extend_from_slice(&encode_frame(position, position, &entries[..length]));
+            file.extend_from_slice(&encode_frame(position, position, 0, &entries[..length]));
             file.extend_from_slice(&entries[..length]);
         }
         (file, starts)

@@ -228,8 +228,11 @@ impl Inner {
                     self.open.remove(&restored.transaction);
                 }
             }
-            Message::Release(transaction) | Message::NoMemory(transaction) => {
+            Message::Release(transaction) | Message::Denied(transaction, _) => {
                 self.open.remove(transaction);
+            }
+            Message::Commit(commit) => {
+                self.open.remove(&commit.id);
             }
             Message::Requests(_)
             | Message::Replies(_)
@@ -252,6 +255,12 @@ impl Inner {
             | Message::Ask(..)
             | Message::Told(..)
             | Message::Slow(_)
+            | Message::Settle(_)
+            | Message::Durable(_)
+            | Message::AwaitSettled(..)
+            | Message::AllSettled(_)
+            | Message::Surveyed(_)
+            | Message::Opened
             | Message::ShutDown
             | Message::Goodbye => {}
         }
@@ -266,7 +275,7 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Lock(_) => "lock",
         Message::Granted(..) => "granted",
         Message::Refused(_) => "refused",
-        Message::NoMemory(_) => "no-memory",
+        Message::Denied(..) => "denied",
         Message::Run(_) => "run",
         Message::Ran(..) => "ran",
         Message::WatchHit(_) => "watch-hit",
@@ -285,6 +294,13 @@ pub fn kind(message: &Message) -> &'static str {
         Message::MonitorLeft => "monitor-left",
         Message::Restore(..) => "restore",
         Message::Release(_) => "release",
+        Message::Commit(_) => "commit",
+        Message::Settle(_) => "settle",
+        Message::Durable(_) => "durable",
+        Message::AwaitSettled(..) => "await-settled",
+        Message::AllSettled(_) => "all-settled",
+        Message::Surveyed(_) => "surveyed",
+        Message::Opened => "opened",
         Message::Ask(..) => "ask",
         Message::Told(..) => "told",
         Message::Slow(_) => "slow",

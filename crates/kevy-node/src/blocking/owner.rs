@@ -197,7 +197,7 @@ impl Shard {
             if self.can_be_served_here(&round.key, &waiter) {
                 let args = waiter.request.args();
                 if let Some(reply) = self.run_for(&waiter, args) {
-                    self.unblock(waiter.slot, reply);
+                    self.unblock(waiter.slot, reply, None);
                 }
             } else if waiter.only_reads() {
                 self.serve_reader(&round.key, waiter);
@@ -240,7 +240,7 @@ impl Shard {
         if let Some(reply) = self.run_for(&waiter, request.args()) {
             self.remove_waiter(waiter.id);
             let home = waiter.home();
-            self.send(home, Message::Served(Box::new(Served { waiter, reply })));
+            self.send_reply(home, Message::Served(Box::new(Served { waiter, reply })));
         }
     }
 

@@ -32,6 +32,7 @@ impl Process {
         settings.server.threads = shards;
         let settings = Arc::new(settings);
         let config = |id| ShardConfig {
+            journal: None,
             id: ShardId(id),
             settings: Arc::clone(&settings),
             seed: seed + u64::from(id),

@@ -56,11 +56,11 @@ impl Shard {
             }
         });
         if over && let Some(transaction) = self.transactions.remove(&id.sequence) {
-            self.finish(transaction);
+            self.finish(id, transaction);
         }
     }
 
-    fn finish(&mut self, transaction: Transaction) {
+    fn finish(&mut self, id: TransactionId, transaction: Transaction) {
         let Transaction {
             caller,
             work,
@@ -99,7 +99,7 @@ impl Shard {
                 debug_assert!(false, "was carried out at once, or step by step");
             }
         }
-        self.conclude(caller, reply);
+        self.conclude(caller, reply, Some(id));
     }
 
     /// Lets owners forget what the connection watched before its `EXEC`.
@@ -112,8 +112,14 @@ impl Shard {
         }
     }
 
-    /// Hands the reply to the session, if it is still there, and lets it go on.
-    pub(super) fn conclude(&mut self, caller: Caller, reply: BytesMut) {
+    /// Hands the reply to the session, if it is still there, and lets it go on. If replies wait for the disk, this one waits
+    /// for what `settles` says.
+    pub(super) fn conclude(
+        &mut self,
+        caller: Caller,
+        reply: BytesMut,
+        settles: Option<TransactionId>,
+    ) {
         self.unanswered = self.unanswered.saturating_sub(1);
         if self
             .session(caller.slot)
@@ -126,7 +132,7 @@ impl Shard {
         };
         // If it was blocked: not any more.
         self.stop_waiting(&mut session);
-        session.replies.complete(caller.reply_number, reply);
+        self.complete_when_settled(&mut session, caller.reply_number, reply, settles);
         self.settle_waiting(&mut session);
         let held = session.end_reading();
         if session.state == State::Blocked {

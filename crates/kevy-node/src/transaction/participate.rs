@@ -1,10 +1,11 @@
 //! A shard's side of transactions that others (or it itself) coordinate: locks, parts, entries lent and restored; and the
 //! single requests that wait until a transaction is over.
 
+use crate::durability::Logging;
 use crate::host::Slot;
 use crate::lock_table::Ticket;
 use crate::message::{
-    Access, Batch, Claim, Held, Hopped, Lent, Lock, Message, Part, Partial, Restored,
+    Access, Batch, Claim, Held, Hopped, Lent, Lock, Message, Obstacle, Part, Partial, Restored,
 };
 use crate::session::Session;
 use crate::shard::Shard;
@@ -23,6 +24,8 @@ pub(crate) enum Waiting {
     Transaction(ShardId, Box<Lock>),
     /// A single request: it runs once its claim is held.
     Request(Box<Request>),
+    /// A snapshot: it begins when no transaction is under way here.
+    Snapshot,
 }
 
 /// A single request that waits.
@@ -144,8 +147,8 @@ impl Shard {
 
     /// A transaction wants locks.
     pub(crate) fn lock(&mut self, from: ShardId, lock: Lock) {
-        if lock.grows && !self.make_room() {
-            return self.send(from, Message::NoMemory(lock.transaction));
+        if let Some(obstacle) = self.obstacle(lock.writes, lock.grows) {
+            return self.send(from, Message::Denied(lock.transaction, obstacle));
         }
         if !lock.wait && !self.locks.is_free(&lock.claim) {
             self.stats.locks_refused += 1;
@@ -159,6 +162,14 @@ impl Shard {
             self.waiting
                 .insert(ticket, Waiting::Transaction(from, Box::new(lock)));
         }
+    }
+
+    /// Why a command cannot be carried out here now.
+    pub(crate) fn obstacle(&mut self, writes: bool, grows: bool) -> Option<Obstacle> {
+        if writes && let Some(error) = self.write_refusal() {
+            return Some(Obstacle::Refusal(error));
+        }
+        (grows && !self.make_room()).then_some(Obstacle::NoMemory)
     }
 
     fn grant(&mut self, ticket: Ticket, from: ShardId, lock: &Lock) {
@@ -191,6 +202,8 @@ impl Shard {
         Lent {
             entries: keys.iter().map(|key| self.keyspace.take(key)).collect(),
             wants_changes: self.wants_changes(),
+            wants_effects: self.durability.is_some(),
+            epoch: self.epoch,
         }
     }
 
@@ -199,6 +212,7 @@ impl Shard {
         let mut reply = BytesMut::new();
         let own = std::mem::replace(&mut self.now, held.now);
         self.asker = held.asker;
+        self.logging = Logging::Within(held.transaction);
         for (command, request) in &held.commands {
             self.start_stopwatch();
             self.measure_by_name(command.name);
@@ -206,9 +220,13 @@ impl Shard {
             self.stopwatch.note_run();
             self.settle_stopwatch();
         }
+        self.logging = Logging::Alone;
         self.now = own;
-        let keys = self.keyspace.len();
-        let partial = Box::new(Partial { reply, keys });
+        let partial = Box::new(Partial {
+            reply,
+            keys: self.keyspace.len(),
+            has_effects: self.has_effects_of(held.transaction),
+        });
         self.send(from, Message::Ran(held.transaction, partial));
     }
 
@@ -220,14 +238,25 @@ impl Shard {
         // How long it takes is the coordinator's business: the parts run at the same time.
         self.measure_by_name(part.command.name);
         self.asker = part.asker;
+        if part.commit.is_some() {
+            self.logging = Logging::Within(part.transaction);
+        }
         self.run_command(part.command, part.request.args(), part.version, &mut reply);
+        self.logging = Logging::Alone;
         self.now = own;
-        let keys = self.keyspace.len();
-        self.send(
-            from,
-            Message::Ran(part.transaction, Box::new(Partial { reply, keys })),
-        );
-        self.release(part.transaction);
+        let partial = Box::new(Partial {
+            reply,
+            keys: self.keyspace.len(),
+            has_effects: false,
+        });
+        let ran = Message::Ran(part.transaction, partial);
+        if let Some(commit) = &part.commit {
+            self.send(from, ran);
+            self.commit_and_release(commit, part.transaction);
+        } else {
+            self.send_reply(from, ran);
+            self.release(part.transaction);
+        }
     }
 
     /// Puts entries back and, if the transaction is over, lets its locks go.
@@ -236,13 +265,17 @@ impl Shard {
             self.keyspace.put(entry);
         }
         self.asker = restored.asker;
+        let logged_as = restored.commit.as_ref().map(|commit| commit.id);
+        self.keep_effects(logged_as.unwrap_or(restored.transaction), restored.effects);
         self.note_changed_keys(restored.changed.args());
         self.notify(restored.events);
         if let Some(registration) = restored.registration {
             self.register_waiter(&registration);
         }
-        if !self.offer_is_back(restored.transaction) && !restored.keep_locks {
-            self.release(restored.transaction);
+        match &restored.commit {
+            Some(commit) => self.commit_and_release(commit, restored.transaction),
+            None if restored.keep_locks => {}
+            None => self.let_go_of(restored.transaction),
         }
     }
 
@@ -265,6 +298,10 @@ impl Shard {
                     Some(Waiting::Transaction(from, lock)) => self.grant(ticket, from, &lock),
                     Some(Waiting::Request(request)) => {
                         self.run_waiting(&request);
+                        self.pass_on(ticket, &mut granted);
+                    }
+                    Some(Waiting::Snapshot) => {
+                        self.begin_snapshot_now();
                         self.pass_on(ticket, &mut granted);
                     }
                     None => debug_assert!(false, "a claim was granted that nobody waits for"),
@@ -296,7 +333,7 @@ impl Shard {
         );
         self.settle_stopwatch();
         batch.lengths.push((origin.sequence, batch.replies.len()));
-        self.send(origin.shard, Message::Replies(batch));
+        self.send_reply(origin.shard, Message::Replies(batch));
     }
 }
 

@@ -31,6 +31,16 @@ pub(crate) struct Queued {
     pub request: RequestBuffer,
 }
 
+impl Queued {
+    /// Whether it may change keys.
+    pub(crate) fn writes(&self) -> bool {
+        match self.found.handler {
+            Handler::Engine(command) => command.is_write(),
+            Handler::Node(_) => false,
+        }
+    }
+}
+
 impl Queue {
     /// Whether a command was refused: `EXEC` will be, too.
     pub(crate) fn is_tainted(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::exec::Exec;
 use super::participate::{access, claim_keys};
 use crate::host::Slot;
-use crate::message::{Access, Claim, Lent, Partial, Restored};
+use crate::message::{Access, Claim, Lent, Obstacle, Partial, Restored};
 use crate::query::{Answer, Finish};
 use crate::tracking::Asker;
 use bytes::BytesMut;
@@ -28,13 +28,13 @@ pub(crate) struct Transaction {
     pub(super) members: Vec<Member>,
 }
 
-/// Why a transaction is not carried out; the later one is told if there are several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Why a transaction is not carried out; an obstacle is told rather than a watch that was hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Denial {
     /// A key that its connection watches was changed.
     WatchHit,
-    /// A shard had no memory for it.
-    NoMemory,
+    /// A shard could not carry it out.
+    Obstacle(Obstacle),
 }
 
 /// Whom the reply is for.
@@ -107,6 +107,10 @@ pub(crate) struct Met {
     pub(crate) wait: Option<Box<Wait>>,
     /// The entries, on their way back.
     pub(crate) restored: Vec<(ShardId, Restored)>,
+    /// What the command's changes are logged as, or what has to be durable that it has read.
+    pub(crate) settles: Option<TransactionId>,
+    /// The shards whose entries it changed, if that is logged.
+    pub(crate) writers: Vec<ShardId>,
 }
 
 /// The run of a command that may have to wait.
@@ -189,6 +193,20 @@ impl Transaction {
                 command.flags.contains(Flags::DENYOOM)
             }
             Work::Exec(exec) => exec.grows,
+            Work::Asking(_) => false,
+        }
+    }
+
+    /// Whether it is more than a question.
+    pub(crate) fn may_change(&self) -> bool {
+        !matches!(self.work, Work::Asking(_))
+    }
+
+    /// Whether it may change something.
+    pub(super) fn writes(&self) -> bool {
+        match &self.work {
+            Work::Parts(command, _) | Work::Together(command, _) => command.is_write(),
+            Work::Exec(exec) => exec.writes,
             Work::Asking(_) => false,
         }
     }

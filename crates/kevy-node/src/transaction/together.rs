@@ -1,6 +1,7 @@
 //! Commands that run where all their entries have met, and those among them that may have to wait.
 
 use super::state::{Attempt, Caller, Meeting, Member, Met, Party, Phase, Transaction, Work};
+use crate::durability::Commit;
 use crate::message::{Lent, Message, Restored};
 use crate::route::{Route, route};
 use crate::session::State;
@@ -27,7 +28,7 @@ impl Shard {
         if transaction.attempt.is_some() && !self.still_waits(caller) {
             // Nobody would get what is popped.
             self.let_go(id, &mut transaction);
-            return self.conclude(caller, BytesMut::new());
+            return self.conclude(caller, BytesMut::new(), None);
         }
         let Work::Together(command, request) = transaction.work else {
             return;
@@ -62,13 +63,13 @@ impl Shard {
             }
             (None, Some(Attempt::Again)) => {
                 // Owners hear that the session waits no longer before they may serve the next.
-                self.unblock(caller.slot, met.reply);
+                self.unblock(caller.slot, met.reply, met.settles);
                 self.unanswered = self.unanswered.saturating_sub(1);
                 self.send_back(met.restored);
             }
             (None, Some(Attempt::First)) | (_, None) => {
                 self.send_back(met.restored);
-                self.conclude(caller, met.reply);
+                self.conclude(caller, met.reply, met.settles);
             }
         }
     }
@@ -92,10 +93,11 @@ impl Shard {
             "the meeting place is left as it was found"
         );
         let wants_changes = meeting.lent.iter().any(|lent| lent.wants_changes);
+        let wants_effects = meeting.lent.iter().any(|lent| lent.wants_effects);
         let entries = meeting.lent.into_iter().flat_map(|lent| lent.entries);
         entries.flatten().for_each(|entry| self.meeting.put(entry));
         // Only the owners know who waits for what: they are told which keys were changed.
-        self.effects.want(wants_changes);
+        self.effects.want(wants_changes || wants_effects);
         let mut reply = BytesMut::new();
         let expired_before = self.meeting.stats().expired;
         let mut context = Context {
@@ -111,6 +113,7 @@ impl Shard {
             self.stats.count_error(&error);
         }
         let shards: Vec<ShardId> = meeting.parties.iter().map(|party| party.shard).collect();
+        let effects = self.effects_by_owner(&shards, wants_effects);
         let changed = self.changed_keys(&shards);
         let events = self.events_of_meeting(&shards);
         let mut asker = meeting.asker;
@@ -119,14 +122,25 @@ impl Shard {
             asker.connection = None;
         }
         self.renew_wish_for_changes();
+        let written = shards.iter().zip(&effects);
+        let written = written.filter(|(_, effects)| !effects.is_empty());
+        let writers: Vec<ShardId> = written.map(|(shard, _)| *shard).collect();
+        let id = self.new_transaction_id();
+        let commit = if meeting.keep_locks {
+            None
+        } else {
+            self.commit_meeting(id, &shards, &writers)
+        };
         let mut restored = Vec::new();
-        let news = changed.into_iter().zip(events);
-        for (party, (changed, events)) in meeting.parties.into_iter().zip(news) {
+        let news = changed.into_iter().zip(events).zip(effects);
+        for (party, ((changed, events), effects)) in meeting.parties.into_iter().zip(news) {
             let keys = party.positions.iter();
             let keys = keys.map(|position| meeting.keys.at(*position));
             let entries = keys.filter_map(|key| self.meeting.take(key)).collect();
             let back = Restored {
                 changed,
+                commit: commit.clone().filter(|_| !effects.is_empty()),
+                effects,
                 events,
                 asker,
                 keep_locks: meeting.keep_locks,
@@ -138,7 +152,22 @@ impl Shard {
             reply,
             wait,
             restored,
+            settles: Some(id),
+            writers,
         }
+    }
+
+    /// The end of a command that ran on entries of `shards` and changed those of `writers`.
+    fn commit_meeting(
+        &mut self,
+        id: TransactionId,
+        shards: &[ShardId],
+        writers: &[ShardId],
+    ) -> Option<Commit> {
+        let commit = self.commit_of(id, writers.to_vec());
+        let readers = shards.iter().filter(|shard| !writers.contains(shard));
+        self.settle_readers(id, readers.copied());
+        commit
     }
 
     /// Sends entries back to their owners.
