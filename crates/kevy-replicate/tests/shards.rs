@@ -95,16 +95,14 @@ fn sink(shard: u16, position: Option<Position>, seed: u64, now: Instant) -> Sink
 
 /// The transaction that an entry is a part of.
 fn transaction(entry: &Bytes) -> Option<(TransactionKey, Vec<ShardId>)> {
-    match Entries::of(entry).next()?.expect("sound") {
-        Entry::Part(part, _) => {
-            let key = TransactionKey {
-                history: BRANCH,
-                id: part.id,
-            };
-            Some((key, part.participants))
-        }
-        Entry::Effects(_) | Entry::Dropped { .. } => None,
-    }
+    let Entry::Part(part, _) = Entries::of(entry).next()?.expect("sound") else {
+        return None;
+    };
+    let key = TransactionKey {
+        history: BRANCH,
+        id: part.id,
+    };
+    Some((key, part.participants))
 }
 
 /// What a state says of transactions, but for those that are settled.

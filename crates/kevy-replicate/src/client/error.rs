@@ -28,7 +28,7 @@ pub enum ReplicaError {
     OutOfPlace,
     /// The snapshot's bytes are not those that were sent.
     SnapshotDamaged,
-    /// A snapshot came, and the reader wants frames only: [`ReplicaClient::next_event`] gives both.
+    /// A snapshot came, and the reader wants frames only: [`super::ReplicaClient::next_event`] gives both.
     SnapshotNeeded,
     /// The connection failed.
     Io(io::Error),

@@ -93,4 +93,6 @@ pub enum SinkReport {
     Entry(EntryFault),
     /// Transactions that were applied here are void on the primary.
     AppliedIsVoid(TransactionId),
+    /// The primary found in a crash's wake that some of what it had logged, and sent, does not count.
+    AppliedIsSkipped,
 }

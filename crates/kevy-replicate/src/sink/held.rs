@@ -56,6 +56,8 @@ pub(super) enum Class {
         participants: Vec<ShardId>,
     },
     Dropped(Vec<TransactionId>),
+    /// Some of what came before does not count; which cannot be told here.
+    Skipped,
 }
 
 impl Class {
@@ -63,7 +65,7 @@ impl Class {
         let mut entries = Entries::of(payload);
         let first = entries.next().ok_or(EntryFault::Malformed)??;
         let class = match first {
-            Entry::Effects(_) => Self::Plain,
+            Entry::Effects(_) | Entry::EarlierRunsSettled => Self::Plain,
             Entry::Part(part, _) if part.participants.len() <= 1 => Self::Plain,
             Entry::Part(part, _) => Self::Part {
                 id: part.id,
@@ -71,6 +73,11 @@ impl Class {
                 participants: part.participants,
             },
             Entry::Dropped { transactions, .. } => Self::Dropped(transactions),
+            Entry::Skipped { .. } => Self::Skipped,
+            // A snapshot has messages of its own.
+            Entry::SnapshotBegin(_) | Entry::SnapshotEnd { .. } => {
+                return Err(EntryFault::Malformed);
+            }
         };
         // An entry that travels is one entry of the log.
         match entries.next() {

@@ -241,6 +241,7 @@ impl Sink {
                 self.held.push(entry, Some(key));
                 self.effects.push_back(SinkEffect::Part(notice));
             }
+            Ok(Class::Skipped) => self.distrust(SinkReport::AppliedIsSkipped, now),
             Ok(Class::Dropped(transactions)) => {
                 self.held.push(entry, None);
                 for id in transactions {

@@ -3,7 +3,7 @@
 use crate::world::{effects, part};
 use bytes::BytesMut;
 use kevy_proto::ids::ShardId;
-use kevy_proto::log::push_dropped;
+use kevy_proto::log::{push_dropped, push_skipped};
 use kevy_proto::replication::{Epoch, History};
 use kevy_replicate::{LinkId, Position, SinkEffect, SinkReport};
 use std::time::Duration;
@@ -395,4 +395,15 @@ fn bug_33_a_replica_that_is_being_replaced_acknowledges_nothing() {
     sink.installed(NOW);
     let told = sink.poll_transmit().expect("it has the snapshot");
     assert!(told.ends_with(b"$1\r\n9\r\n"), "{}", told.escape_ascii());
+}
+
+#[test]
+fn what_a_primary_skips_after_a_crash_asks_for_a_snapshot() {
+    let mut sink = streaming(5);
+    let mut out = BytesMut::new();
+    push_skipped(&mut out, 17);
+    sink.handle_bytes(LinkId(1), &entry(6, 1, &out.freeze()), NOW);
+    let seen = reports(&effects_of(&mut sink));
+    assert_eq!(seen, [SinkReport::AppliedIsSkipped]);
+    assert_eq!(sink.position(), None);
 }

@@ -47,6 +47,8 @@ pub(crate) fn part_of(sequence: u64, settled_below: u64, participants: &[u16]) -
             sequence,
         },
         settled_below,
+        epoch: 0,
+        is_isolated: false,
         participants: participants.iter().map(|shard| ShardId(*shard)).collect(),
     };
     let set = RequestBuffer::from_slices([&b"SET"[..], b"t", b"1"]);
