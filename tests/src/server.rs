@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -91,6 +92,16 @@ impl Spec {
             }
         }
         panic!("every port that was free a moment ago is taken")
+    }
+
+    /// Starts the server in `directory` and kills it after a while, wherever it is then.
+    pub fn start_and_kill(self, directory: TempDir, after: Duration) -> TempDir {
+        let ports = ports::free_ports(1 + self.threads);
+        let mut process = self.spawn(&ports, directory.path());
+        std::thread::sleep(after);
+        process.signal(Signal::KILL);
+        process.wait();
+        directory
     }
 
     fn spawn(&self, ports: &PortRange, directory: &Path) -> Process {

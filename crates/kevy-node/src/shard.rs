@@ -265,6 +265,12 @@ impl Shard {
         self.handle_local();
     }
 
+    /// Ends a turn that began at the time given to [`Shard::handle_time`]: for statistics.
+    pub fn end_turn(&mut self) {
+        let took = self.clock().saturating_since(self.now.monotonic);
+        self.stats.longest_turn = self.stats.longest_turn.max(took);
+    }
+
     fn run_cron(&mut self) {
         let now = self.now;
         self.next_cron = now.monotonic + self.cron_interval();

@@ -388,6 +388,7 @@ impl Shard {
             "Data loaded from disk: {:.3} seconds",
             now.saturating_since(loading.began).as_secs_f64()
         );
+        self.want_snapshot_if_due();
     }
 
     fn report_progress(&mut self, loading: &mut Loading) {

@@ -100,10 +100,12 @@ impl Durability {
         });
     }
 
-    /// The position that replies have to wait for now, if they have to.
+    /// The position that replies have to wait for now, if they have to. While the log cannot be written, writes are refused and
+    /// reads go on: then it does not hold anything more back.
     fn gate(&self) -> Option<u64> {
         let end = self.journal.end();
-        (self.is_gated && self.journal.synced() < end).then_some(end)
+        let is_closed = self.is_gated && self.journal.synced() < end;
+        (is_closed && self.journal.fault().is_none()).then_some(end)
     }
 }
 

@@ -334,6 +334,10 @@ impl Shard {
             return true;
         };
         let journal = &mut durability.journal;
+        // A life may be too short for a snapshot that is due: a moment is left for it.
+        if durability.snapshots.is_active() && self.now.monotonic < until {
+            return false;
+        }
         if journal.synced() == journal.end() {
             return true;
         }
