@@ -545,6 +545,7 @@ impl Shard {
             Message::AllSettled(snapshot) => self.count_settled(snapshot),
             Message::Surveyed(survey) => self.take_survey(from, *survey),
             Message::Opened => self.count_opened(from),
+            Message::Ready => self.count_ready(from),
             Message::Ask(id, query) => self.answer(from, id, query),
             Message::Told(id, answer) => self.told(id, from, *answer),
             Message::Offer(offer) => self.take_offer(from, *offer),
