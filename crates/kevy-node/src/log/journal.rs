@@ -16,7 +16,7 @@ use super::snapshot::SnapshotWriter;
 use super::survey::Survey;
 use super::writer::{LogWriter, Operation, SyncPolicy};
 use bytes::{Bytes, BytesMut};
-use kevy_proto::log::{Entry, FileKind, SegmentHeader, TransactionPart};
+use kevy_proto::log::{Entries, Entry, FileKind, Requests, SegmentHeader, TransactionPart};
 use kevy_proto::resp::Args;
 use kevy_proto::time::Instant;
 use std::collections::VecDeque;
@@ -156,6 +156,20 @@ impl Journal {
     /// Up to where the log is durable.
     pub fn synced(&self) -> u64 {
         self.writer.synced()
+    }
+
+    /// Hands out what was appended and is not known to be durable.
+    pub fn for_each_undurable(&self, mut take: impl FnMut(Requests<'_>)) {
+        for entry in self.writer.undurable().flat_map(Entries::of).flatten() {
+            match entry {
+                Entry::Effects(requests) | Entry::Part(_, requests) => take(requests),
+                Entry::Dropped { .. }
+                | Entry::Skipped { .. }
+                | Entry::EarlierRunsSettled
+                | Entry::SnapshotBegin(_)
+                | Entry::SnapshotEnd { .. } => {}
+            }
+        }
     }
 
     /// Bytes that are held because they are not known to be durable.
