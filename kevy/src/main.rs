@@ -4,9 +4,12 @@
 
 mod check;
 mod cli;
+mod export;
 mod glommio_host;
+mod import;
 mod server;
 mod startup;
+mod transfer;
 
 use cli::Task;
 use std::process::ExitCode;
@@ -14,7 +17,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match cli::task() {
         Task::Serve(settings, file) => server::run(*settings, file),
-        Task::CheckData { directory, repair } => check::run(&directory, repair),
+        Task::Import(import) => import.run(),
+        Task::Export(export) => export.run(),
+        Task::Check(check) => check.run(),
         Task::Leave(code) => code,
     }
 }

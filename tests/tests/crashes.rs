@@ -204,6 +204,11 @@ fn kill_again_and_again(appendfsync: &str, threads: &[u16], rounds: u32) {
     for round in 0..rounds {
         let shards = threads[round as usize % threads.len()];
         let spec = Spec::threads(shards).durable().arg("--config").arg(&path);
+        // Some are killed while they load, or place the keys anew.
+        if round % 2 == 1 {
+            let after = Duration::from_millis(u64::from(round * 13 % 120));
+            directory = spec.clone().start_and_kill(directory, after);
+        }
         let server = spec.start_in(directory);
         let mut connection = server.connect();
         for (writer, known) in &known {

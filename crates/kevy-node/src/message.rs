@@ -71,6 +71,8 @@ pub enum Message {
     Surveyed(Box<Survey>),
     /// I have made durable what was decided about earlier transactions, and can serve.
     Opened,
+    /// I know that everybody can serve.
+    Ready,
     /// Something about the shard itself, for the control plane.
     Ask(TransactionId, Query),
     /// The answer.

@@ -261,6 +261,7 @@ impl Inner {
             | Message::AllSettled(_)
             | Message::Surveyed(_)
             | Message::Opened
+            | Message::Ready
             | Message::ShutDown
             | Message::Goodbye => {}
         }
@@ -301,6 +302,7 @@ pub fn kind(message: &Message) -> &'static str {
         Message::AllSettled(_) => "all-settled",
         Message::Surveyed(_) => "surveyed",
         Message::Opened => "opened",
+        Message::Ready => "ready",
         Message::Ask(..) => "ask",
         Message::Told(..) => "told",
         Message::Slow(_) => "slow",

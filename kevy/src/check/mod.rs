@@ -16,7 +16,7 @@ use kevy_node::log::{
 };
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -34,22 +34,32 @@ enum CheckError {
     Directory(#[from] DirectoryFault),
 }
 
-/// Checks `directory`, and cuts what is damaged of its logs if that is wanted.
-pub(crate) fn run(directory: &Path, wants_repair: bool) -> ExitCode {
-    let outcome = check(directory, wants_repair);
-    let (text, code) = match outcome {
-        Ok((text, true)) => (text, ExitCode::SUCCESS),
-        Ok((text, false)) => (text, ExitCode::FAILURE),
-        Err(error) => {
-            // Nobody is left to tell if this fails; the exit code says it all the same.
-            let _ = writeln!(io::stderr(), "kevy: {error}");
-            return ExitCode::FAILURE;
+/// What to check.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub(crate) struct Check {
+    /// The data directory; no server may be using it
+    dir: PathBuf,
+    /// Cut damaged logs before the damage, so that a server starts; what is cut is kept aside
+    #[arg(long)]
+    repair: bool,
+}
+
+impl Check {
+    /// Runs the check.
+    pub(crate) fn run(&self) -> ExitCode {
+        let (text, code) = match check(&self.dir, self.repair) {
+            Ok((text, true)) => (text, ExitCode::SUCCESS),
+            Ok((text, false)) => (text, ExitCode::FAILURE),
+            Err(error) => {
+                eprintln!("kevy: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        match io::stdout().write_all(text.as_bytes()) {
+            Ok(()) => code,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
+            Err(_) => ExitCode::FAILURE,
         }
-    };
-    match io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => code,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
-        Err(_) => ExitCode::FAILURE,
     }
 }
 

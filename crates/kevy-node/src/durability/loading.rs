@@ -4,7 +4,8 @@
 //! 2. With all surveys at hand each finds the same transactions incomplete, and *loads* what is left.
 //! 3. A torn tail is set aside and cut, and what is left made durable, for the process may have died before it was. The
 //!    first segment of this run begins and names what was dropped.
-//! 4. Once that is durable on every shard, earlier runs are settled for good and clients are served.
+//! 4. Once that is durable on every shard, earlier runs are settled for good. Requests are held from then on, until every
+//!    shard knows it: whoever is served by one is served by all.
 //!
 //! Until then sessions get `-LOADING`.
 
@@ -15,6 +16,7 @@ use crate::log::{
     LoadProgress, Loader, Survey, SyncPolicy, judge, replay,
 };
 use crate::message::Message;
+use crate::pause::PauseMode;
 use crate::shard::{Shard, ShardConfig};
 use bytes::Bytes;
 use kevy_engine::keyspace::ExpiryMode;
@@ -27,6 +29,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long requests are held at most until all shards know that all can serve: messages take no time to speak of.
+const HOLD_MAX: Duration = Duration::from_mins(1);
 /// How often progress is told.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -40,6 +44,8 @@ pub(crate) struct Loading {
     surveys: Vec<Option<Survey>>,
     /// Shards that can serve.
     opened: Vec<bool>,
+    /// Shards that know that all can.
+    ready: Vec<bool>,
     /// The latest epoch of any log.
     epoch: u64,
     began: Instant,
@@ -63,6 +69,8 @@ enum Step {
     SettleDropped(u64),
     /// The others are awaited.
     AwaitOthers,
+    /// All can serve; that all know it is awaited.
+    AwaitReady,
 }
 
 impl Loading {
@@ -77,6 +85,7 @@ impl Loading {
             is_busy: false,
             surveys: vec![None; usize::from(shards)],
             opened: vec![false; usize::from(shards)],
+            ready: vec![false; usize::from(shards)],
             epoch: 0,
             began: now,
             next_report: now + REPORT_INTERVAL,
@@ -120,7 +129,11 @@ impl Loading {
                 file: self.loader.last_file(),
                 action: DiskAction::Sync,
             },
-            Step::Compare | Step::Open | Step::SettleDropped(_) | Step::AwaitOthers => return None,
+            Step::Compare
+            | Step::Open
+            | Step::SettleDropped(_)
+            | Step::AwaitOthers
+            | Step::AwaitReady => return None,
         };
         self.is_busy = true;
         Some(operation)
@@ -191,7 +204,11 @@ impl Shard {
             Step::SetAside => loading.step = Step::Cut,
             Step::Cut => loading.step = Step::Settle,
             Step::Settle => self.open_log(loading),
-            Step::Compare | Step::Open | Step::SettleDropped(_) | Step::AwaitOthers => {}
+            Step::Compare
+            | Step::Open
+            | Step::SettleDropped(_)
+            | Step::AwaitOthers
+            | Step::AwaitReady => {}
         }
     }
 
@@ -254,7 +271,8 @@ impl Shard {
             | Step::Settle
             | Step::Open
             | Step::SettleDropped(_)
-            | Step::AwaitOthers => {}
+            | Step::AwaitOthers
+            | Step::AwaitReady => {}
         }
     }
 
@@ -356,7 +374,7 @@ impl Shard {
             for other in self.other_shards() {
                 self.send(other, Message::Opened);
             }
-            self.serve_if_all_opened();
+            self.hold_if_all_opened();
         }
     }
 
@@ -364,12 +382,39 @@ impl Shard {
     pub(crate) fn count_opened(&mut self, from: ShardId) {
         if let Some(loading) = &mut self.loading {
             loading.opened[from.index()] = true;
-            self.serve_if_all_opened();
+            self.hold_if_all_opened();
         }
     }
 
-    fn serve_if_all_opened(&mut self) {
-        let is_ready = |loading: &Loading| loading.opened.iter().all(|opened| *opened);
+    /// If all can serve, requests are held until all know it.
+    fn hold_if_all_opened(&mut self) {
+        let Some(loading) = &mut self.loading else {
+            return;
+        };
+        if loading.step != Step::AwaitOthers || !loading.opened.iter().all(|opened| *opened) {
+            return;
+        }
+        loading.step = Step::AwaitReady;
+        loading.ready[self.id.index()] = true;
+        for other in self.other_shards() {
+            self.send(other, Message::Ready);
+        }
+        self.pause(PauseMode::All, self.now.monotonic + HOLD_MAX);
+        self.serve_if_all_ready();
+    }
+
+    /// Another shard knows that all can serve.
+    pub(crate) fn count_ready(&mut self, from: ShardId) {
+        if let Some(loading) = &mut self.loading {
+            loading.ready[from.index()] = true;
+            self.serve_if_all_ready();
+        }
+    }
+
+    fn serve_if_all_ready(&mut self) {
+        let is_ready = |loading: &Loading| {
+            loading.step == Step::AwaitReady && loading.ready.iter().all(|ready| *ready)
+        };
         if !self.loading.as_deref().is_some_and(is_ready) {
             return;
         }
@@ -388,6 +433,8 @@ impl Shard {
             "Data loaded from disk: {:.3} seconds",
             now.saturating_since(loading.began).as_secs_f64()
         );
+        self.want_snapshot_if_due();
+        self.unpause();
     }
 
     fn report_progress(&mut self, loading: &mut Loading) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// How long after a failed operation it is tried again.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How long entries are collected before they are written, unless replies wait for them.
+/// How long entries are collected after a write before the next is begun, unless replies wait for them.
 pub const WRITE_DELAY: Duration = Duration::from_millis(10);
 /// How many bytes of entries are written without delay.
 pub const WRITE_BYTES: usize = 64 * 1024;
@@ -79,6 +79,8 @@ pub struct LogWriter {
     /// Up to where the sync under way will make the log durable.
     syncing: Option<u64>,
     last_sync: Instant,
+    /// When a write was begun last.
+    last_write: Option<Instant>,
     /// Something is to be made durable whatever the policy says.
     sync_up_to: u64,
     /// An operation failed; nothing is tried before.
@@ -104,6 +106,7 @@ impl LogWriter {
             writing: None,
             syncing: None,
             last_sync: now,
+            last_write: None,
             sync_up_to: position,
             retry_at: None,
         }
@@ -132,6 +135,12 @@ impl LogWriter {
     /// Bytes that are held because they are not written, or not known to be durable.
     pub fn held_bytes(&self) -> u64 {
         self.end() - self.frames_start
+    }
+
+    /// The entries that are not known to be durable, encoded, frame by frame.
+    pub fn undurable(&self) -> impl Iterator<Item = &[u8]> {
+        let frames = self.frames.iter().map(|frame| &frame[FRAME_HEADER_BYTES..]);
+        frames.chain(std::iter::once(&self.entries[..]))
     }
 
     /// Appends an entry of `epoch`: `push` encodes it. All entries of a frame are of one epoch.
@@ -179,10 +188,9 @@ impl LogWriter {
 
     fn write_due(&self) -> Option<Instant> {
         let since = self.collecting_since?;
-        Some(if self.is_urgent() {
-            since
-        } else {
-            since + WRITE_DELAY
+        Some(match self.last_write {
+            Some(last) if !self.is_urgent() => since.max(last + WRITE_DELAY),
+            Some(_) | None => since,
         })
     }
 
@@ -212,6 +220,7 @@ impl LogWriter {
             self.seal();
         }
         let bytes = self.frame_at(self.written)?;
+        self.last_write = Some(now);
         self.writing = Some((self.written, self.written + bytes.len() as u64));
         Some(Operation::Write {
             segment: self.segment,
@@ -452,6 +461,9 @@ mod tests {
     fn never_keeps_nothing_that_is_written() {
         let mut log = writer(SyncPolicy::Never);
         append(&mut log, 1);
+        assert!(log.poll_operation(at(0)).is_some(), "the first at once");
+        log.handle_written(true, at(0));
+        append(&mut log, 2);
         assert_eq!(log.poll_operation(at(9)), None, "more may come");
         assert_eq!(log.deadline(), Some(at(10)));
         assert!(log.poll_operation(at(10)).is_some());
