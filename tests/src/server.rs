@@ -104,6 +104,12 @@ impl Spec {
         directory
     }
 
+    /// Starts a server in `directory` that is to end by itself, because it cannot start, and waits for its end.
+    pub fn end_in(&self, directory: &Path) -> Ended {
+        let mut process = self.spawn(&ports::free_ports(1 + self.threads), directory);
+        Ended::of(&mut process)
+    }
+
     fn spawn(&self, ports: &PortRange, directory: &Path) -> Process {
         let command = if redis_stands_in() {
             redis_command(ports.first(), directory)
@@ -286,10 +292,17 @@ pub fn run_kevy<A: AsRef<std::ffi::OsStr>>(arguments: &[A], files: &[(&str, &str
     let mut command = bare_kevy();
     command.args(arguments).current_dir(directory.path());
     let mut process = Process::spawn("kevy", command, directory.path());
-    let status = process.wait();
-    Ended {
-        code: status.code(),
-        stdout: process.stdout(),
-        stderr: process.stderr(),
+    Ended::of(&mut process)
+}
+
+impl Ended {
+    /// Waits for the end of a process.
+    fn of(process: &mut Process) -> Self {
+        let status = process.wait();
+        Self {
+            code: status.code(),
+            stdout: process.stdout(),
+            stderr: process.stderr(),
+        }
     }
 }

@@ -12,7 +12,7 @@ use crate::startup::{StartError, data_directory};
 use futures_lite::future::block_on;
 use kevy_node::host::{Clock, Entropy};
 use kevy_node::log::{
-    Cut, DirectoryFault, Inspection, LAYOUT_FILE, Remedy, cut_log, inspect_directory, remedy,
+    Cut, DirectoryFault, Files, Inspection, LAYOUT_FILE, Remedy, cut_log, inspect_directory, remedy,
 };
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -65,24 +65,25 @@ impl Check {
 
 /// What there is to tell, and whether a server starts with all of it.
 fn check(directory: &Path, wants_repair: bool) -> Result<(String, bool), CheckError> {
-    if !directory.is_dir() {
+    // A lock makes the directory it is in.
+    if !has_data(directory) {
         return Err(CheckError::NoData(directory.display().to_string()));
     }
     let _lock = data_directory::lock(directory)?;
     let mut disk = StdDisk::new(directory);
-    let inspection = inspect(&mut disk, directory)?;
+    let inspection = inspect(&mut disk)?;
     let mut text = report::describe(&inspection);
     if inspection.is_whole() || !wants_repair {
         text.push_str(report::verdict(&inspection, wants_repair));
         return Ok((text, inspection.is_whole()));
     }
     repair(&mut disk, &inspection, &mut text)?;
-    let again = inspect(&mut disk, directory)?;
+    let again = inspect(&mut disk)?;
     text.push_str(report::verdict(&again, wants_repair));
     Ok((text, again.is_whole()))
 }
 
-fn inspect(disk: &mut StdDisk, directory: &Path) -> Result<Inspection, CheckError> {
+fn inspect(disk: &mut StdDisk) -> Result<Inspection, CheckError> {
     let mut told = Instant::now();
     let mut progress = |bytes: u64| {
         if told.elapsed() >= REPORT_INTERVAL {
@@ -91,21 +92,15 @@ fn inspect(disk: &mut StdDisk, directory: &Path) -> Result<Inspection, CheckErro
             let _ = writeln!(io::stderr(), "{} MB read", bytes >> 20);
         }
     };
-    match block_on(inspect_directory(disk, &mut progress)) {
-        Ok(inspection) => Ok(inspection),
-        Err(DirectoryFault::Missing(file)) if file == LAYOUT_FILE && !has_data(directory) => {
-            Err(CheckError::NoData(directory.display().to_string()))
-        }
-        Err(fault) => Err(fault.into()),
-    }
+    Ok(block_on(inspect_directory(disk, &mut progress))?)
 }
 
-/// Whether there are files of kevy's although nothing says which of them count.
+/// Whether there are files of kevy's.
 fn has_data(directory: &Path) -> bool {
     let names = std::fs::read_dir(directory).into_iter().flatten().flatten();
     names
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .any(|name| kevy_node::log::Files::generation_of(&name).is_some())
+        .any(|name| name == LAYOUT_FILE || Files::generation_of(&name).is_some())
 }
 
 /// Cuts what can be cut, and says what is lost and what cannot be mended.
