@@ -21,12 +21,26 @@ fn samples() -> PathBuf {
     repository().join("tests/data/format-1")
 }
 
+/// Longest text that is kept as it is.
+const SHOWN_BYTES: usize = 400;
+
+/// A text; of a long one its beginning, its length and a hash (FNV-1a) of all of it.
+fn shown(text: &str) -> String {
+    let Some(beginning) = text.get(..SHOWN_BYTES).filter(|_| text.len() > SHOWN_BYTES) else {
+        return text.to_owned();
+    };
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    format!("{beginning}... {} bytes, {hash:016x}", text.len())
+}
+
 /// What the commands show of every key.
 fn contents(connection: &mut Connection) -> String {
     let keys = state(connection);
     let mut lines: Vec<String> = keys
         .iter()
-        .map(|(key, seen)| format!("{} {}\n", key.escape_ascii(), seen.join(" ")))
+        .map(|(key, seen)| format!("{} {}\n", key.escape_ascii(), shown(&seen.join(" "))))
         .collect();
     let fields = connection.run("HPEXPIRETIME deadlines FIELDS 2 a b");
     lines.push(format!("deadlines of fields {fields:?}\n"));

@@ -209,7 +209,7 @@ fn expected_before(number: u64, frame: usize) -> BTreeSet<String> {
     let is_before = |key: &String| {
         let parts: Vec<&str> = key.split(':').collect();
         match parts[..] {
-            ["1", "part"] | ["0", "part"] => false,
+            ["1" | "0", "part"] => false,
             ["0", segment, at, _] => {
                 let place: (u64, usize) = (segment.parse().unwrap(), at.parse().unwrap());
                 place < (number, frame)
