@@ -469,6 +469,8 @@ impl Shard {
             self.serve_waiters();
             if let Some(message) = self.local.pop_front() {
                 self.dispatch_message(self.id, message);
+            } else if let Some((to, message)) = self.blocking.waiters.settling.poll() {
+                self.send(to, message);
             } else if let Some(slot) = self.blocking.resumed.pop_front() {
                 self.resume(slot);
             } else if !self.announce() {
@@ -497,6 +499,7 @@ impl Shard {
             Message::Told(id, answer) => self.told(id, from, *answer),
             Message::Offer(offer) => self.take_offer(from, *offer),
             Message::Served(served) => self.take_served(*served),
+            Message::Settled(id) => self.owner_settled(id),
             Message::StopWaiting(id) => self.remove_waiter(id),
             Message::Slow(request) => self.keep_slow(*request),
             Message::Unwatch(connection) => self.unwatch(connection),

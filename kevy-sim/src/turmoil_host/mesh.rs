@@ -241,6 +241,7 @@ impl Inner {
             | Message::Lent(..)
             | Message::Offer(_)
             | Message::Served(_)
+            | Message::Settled(_)
             | Message::StopWaiting(_)
             | Message::Unwatch(_)
             | Message::Notify(_)
@@ -275,6 +276,7 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Lent(..) => "lent",
         Message::Offer(_) => "offer",
         Message::Served(_) => "served",
+        Message::Settled(_) => "settled",
         Message::StopWaiting(_) => "stop-waiting",
         Message::Unwatch(_) => "unwatch",
         Message::Notify(_) => "notify",

@@ -356,6 +356,7 @@ impl Shard {
             parties: vec![party],
             lent: vec![lent],
             keep_locks: false,
+            offer: Some(id),
         };
         let met = self.run_together(meeting, waiter.command, args, waiter.version);
         if met.wait.is_none() {

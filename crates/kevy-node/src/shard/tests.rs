@@ -13,6 +13,7 @@ mod blocking_tests;
 mod gather_tests;
 mod multi_tests;
 mod queue_tests;
+mod settling_tests;
 
 /// All shards of one process.
 pub(super) struct Process {

@@ -113,7 +113,7 @@ impl Shard {
     }
 
     /// Hands the reply to the session, if it is still there, and lets it go on.
-    pub(super) fn conclude(&mut self, caller: Caller, reply: BytesMut) {
+    pub(crate) fn conclude(&mut self, caller: Caller, reply: BytesMut) {
         self.unanswered = self.unanswered.saturating_sub(1);
         if self
             .session(caller.slot)

@@ -15,7 +15,7 @@ use super::state::{Meeting, Party, Phase, Transaction, Work, part_of};
 use crate::command_table::Handler;
 use crate::commands::{Answered, Outcome, Run};
 use crate::host::Door;
-use crate::message::{Claim, Held, Lent, Message, Partial};
+use crate::message::{Claim, Held, Lent, Message, Partial, Restored};
 use crate::query::{Answer, Finish};
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session};
@@ -408,6 +408,7 @@ impl Shard {
                     parties: owners.into_iter().map(party).collect(),
                     lent,
                     keep_locks: true,
+                    offer: None,
                 };
                 let met = self.run_together(place, command, request.args(), caller.version);
                 self.send_back(met.restored);
@@ -425,11 +426,23 @@ impl Shard {
 
     /// Everything has run: only now are the locks let go.
     fn end_exec(&mut self, id: TransactionId, mut transaction: Transaction) {
+        let mut owners = 0;
+        for member in &mut transaction.members {
+            if member.locked && member.lent.has_waiters {
+                member.locked = false;
+                owners += 1;
+                let restored = Restored {
+                    tell_settled: true,
+                    ..Restored::unchanged(id, Vec::new())
+                };
+                self.send(member.shard, Message::Restore(Box::new(restored)));
+            }
+        }
         self.let_go(id, &mut transaction);
         self.forget_watches(&transaction);
         self.show_exec(&transaction);
         if let Work::Exec(exec) = transaction.work {
-            self.conclude(transaction.caller, exec.reply);
+            self.conclude_settled(id, transaction.caller, exec.reply, owners);
         }
     }
 

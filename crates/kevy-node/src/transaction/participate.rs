@@ -191,6 +191,7 @@ impl Shard {
         Lent {
             entries: keys.iter().map(|key| self.keyspace.take(key)).collect(),
             wants_changes: self.wants_changes(),
+            has_waiters: self.may_wake(),
         }
     }
 
@@ -220,13 +221,13 @@ impl Shard {
         // How long it takes is the coordinator's business: the parts run at the same time.
         self.measure_by_name(part.command.name);
         self.asker = part.asker;
+        let outer = self.begin_settling();
         self.run_command(part.command, part.request.args(), part.version, &mut reply);
+        let hold = self.end_settling(outer);
         self.now = own;
         let keys = self.keyspace.len();
-        self.send(
-            from,
-            Message::Ran(part.transaction, Box::new(Partial { reply, keys })),
-        );
+        let partial = Box::new(Partial { reply, keys });
+        self.send_settled(hold, from, Message::Ran(part.transaction, partial));
         self.release(part.transaction);
     }
 
@@ -236,24 +237,39 @@ impl Shard {
             self.keyspace.put(entry);
         }
         self.asker = restored.asker;
+        let outer = match restored.offer {
+            Some(offer) => Some(self.begin_settling_offer(offer)),
+            None => self.begin_settling(),
+        };
         self.note_changed_keys(restored.changed.args());
         self.notify(restored.events);
         if let Some(registration) = restored.registration {
             self.register_waiter(&registration);
         }
-        if !self.offer_is_back(restored.transaction) && !restored.keep_locks {
-            self.release(restored.transaction);
+        let id = restored.transaction;
+        let mut granted = Vec::new();
+        if !self.offer_is_back(id) && !restored.keep_locks {
+            self.free(id, &mut granted);
         }
+        let hold = self.end_settling(outer);
+        if restored.tell_settled {
+            self.send_settled(hold, id.coordinator, Message::Settled(id));
+        }
+        self.run_granted(granted);
     }
 
     /// Lets the locks of a transaction go, and runs what waited for them.
     pub(crate) fn release(&mut self, transaction: TransactionId) {
-        let Some(ticket) = self.held.remove(&transaction) else {
-            return;
-        };
         let mut granted = Vec::new();
-        self.pass_on(ticket, &mut granted);
+        self.free(transaction, &mut granted);
         self.run_granted(granted);
+    }
+
+    /// Lets the locks of a transaction go; appends the claims that are held from now on to `granted`.
+    fn free(&mut self, transaction: TransactionId, granted: &mut Vec<Ticket>) {
+        if let Some(ticket) = self.held.remove(&transaction) {
+            self.pass_on(ticket, granted);
+        }
     }
 
     /// Goes on with those whose claims are held from now on.
@@ -288,15 +304,17 @@ impl Shard {
         });
         self.start_stopwatch();
         self.measure(waiting.index, waiting.buffer.args().len());
+        let outer = self.begin_settling();
         self.run_single(
             waiting.command,
             waiting.buffer.args(),
             origin.version,
             &mut batch.replies,
         );
+        let hold = self.end_settling(outer);
         self.settle_stopwatch();
         batch.lengths.push((origin.sequence, batch.replies.len()));
-        self.send(origin.shard, Message::Replies(batch));
+        self.send_settled(hold, origin.shard, Message::Replies(batch));
     }
 }
 

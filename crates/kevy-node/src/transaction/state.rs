@@ -87,6 +87,8 @@ pub(crate) struct Meeting<'a> {
     pub(crate) lent: Vec<Lent>,
     /// Whether the transaction goes on.
     pub(crate) keep_locks: bool,
+    /// The offer that brought it about.
+    pub(crate) offer: Option<TransactionId>,
 }
 
 /// Who lent entries for a command.
@@ -107,6 +109,20 @@ pub(crate) struct Met {
     pub(crate) wait: Option<Box<Wait>>,
     /// The entries, on their way back.
     pub(crate) restored: Vec<(ShardId, Restored)>,
+    /// For each of these owners whether somebody waits for keys there.
+    pub(crate) waited_for: Vec<bool>,
+}
+
+impl Met {
+    /// Lets owners whose waiters may have been woken tell when those are served; how many owners that is.
+    pub(super) fn ask_to_be_told(&mut self) -> usize {
+        let mut owners = 0;
+        for ((_, restored), waited_for) in self.restored.iter_mut().zip(&self.waited_for) {
+            restored.tell_settled = *waited_for && !restored.changed.args().is_empty();
+            owners += usize::from(restored.tell_settled);
+        }
+        owners
+    }
 }
 
 /// The run of a command that may have to wait.

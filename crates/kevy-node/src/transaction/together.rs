@@ -32,6 +32,8 @@ impl Shard {
         let Work::Together(command, request) = transaction.work else {
             return;
         };
+        let offer = transaction.offered.as_ref();
+        let offer = offer.map(|(party, _)| party.transaction);
         let members = transaction.members.into_iter().map(|member| {
             let party = Party {
                 shard: member.shard,
@@ -47,9 +49,10 @@ impl Shard {
             parties,
             lent,
             keep_locks: false,
+            offer,
         };
         let mut met = self.run_together(meeting, command, request.args(), caller.version);
-        match (met.wait, transaction.attempt) {
+        match (met.wait.take(), transaction.attempt) {
             (Some(wait), Some(Attempt::First)) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 self.block_caller(caller, command, request.args(), &wait, &mut met.restored);
@@ -67,8 +70,9 @@ impl Shard {
                 self.send_back(met.restored);
             }
             (None, Some(Attempt::First)) | (_, None) => {
+                let owners = met.ask_to_be_told();
                 self.send_back(met.restored);
-                self.conclude(caller, met.reply);
+                self.conclude_settled(id, caller, met.reply, owners);
             }
         }
     }
@@ -92,6 +96,7 @@ impl Shard {
             "the meeting place is left as it was found"
         );
         let wants_changes = meeting.lent.iter().any(|lent| lent.wants_changes);
+        let waited_for: Vec<bool> = meeting.lent.iter().map(|lent| lent.has_waiters).collect();
         let entries = meeting.lent.into_iter().flat_map(|lent| lent.entries);
         entries.flatten().for_each(|entry| self.meeting.put(entry));
         // Only the owners know who waits for what: they are told which keys were changed.
@@ -130,6 +135,7 @@ impl Shard {
                 events,
                 asker,
                 keep_locks: meeting.keep_locks,
+                offer: meeting.offer,
                 ..Restored::unchanged(party.transaction, entries)
             };
             restored.push((party.shard, back));
@@ -138,6 +144,7 @@ impl Shard {
             reply,
             wait,
             restored,
+            waited_for,
         }
     }
 
