@@ -3,7 +3,7 @@
 use super::exec::StepAnswer;
 use super::join::join;
 use super::state::{Caller, Member, Phase, Transaction, Work};
-use crate::message::{Lent, Partial};
+use crate::message::{Lent, Message, Partial, Restored};
 use crate::query::Answer;
 use crate::session::State;
 use crate::shard::Shard;
@@ -100,6 +100,29 @@ impl Shard {
             }
         }
         self.conclude(caller, reply);
+    }
+
+    /// Everything has run: lets the locks go. Owners where somebody waits for keys will say [`Message::Settled`]; how many that
+    /// is.
+    pub(super) fn let_go_settled(
+        &mut self,
+        id: TransactionId,
+        transaction: &mut Transaction,
+    ) -> usize {
+        let mut owners = 0;
+        for member in &mut transaction.members {
+            if member.locked && member.lent.has_waiters {
+                member.locked = false;
+                owners += 1;
+                let restored = Restored {
+                    tell_settled: true,
+                    ..Restored::unchanged(id, Vec::new())
+                };
+                self.send(member.shard, Message::Restore(Box::new(restored)));
+            }
+        }
+        self.let_go(id, transaction);
+        owners
     }
 
     /// Lets owners forget what the connection watched before its `EXEC`.

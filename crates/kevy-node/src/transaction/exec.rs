@@ -15,7 +15,7 @@ use super::state::{Meeting, Party, Phase, Transaction, Work, part_of};
 use crate::command_table::Handler;
 use crate::commands::{Answered, Outcome, Run};
 use crate::host::Door;
-use crate::message::{Claim, Held, Lent, Message, Partial, Restored};
+use crate::message::{Claim, Held, Lent, Message, Partial};
 use crate::query::{Answer, Finish};
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session};
@@ -426,19 +426,7 @@ impl Shard {
 
     /// Everything has run: only now are the locks let go.
     fn end_exec(&mut self, id: TransactionId, mut transaction: Transaction) {
-        let mut owners = 0;
-        for member in &mut transaction.members {
-            if member.locked && member.lent.has_waiters {
-                member.locked = false;
-                owners += 1;
-                let restored = Restored {
-                    tell_settled: true,
-                    ..Restored::unchanged(id, Vec::new())
-                };
-                self.send(member.shard, Message::Restore(Box::new(restored)));
-            }
-        }
-        self.let_go(id, &mut transaction);
+        let owners = self.let_go_settled(id, &mut transaction);
         self.forget_watches(&transaction);
         self.show_exec(&transaction);
         if let Work::Exec(exec) = transaction.work {

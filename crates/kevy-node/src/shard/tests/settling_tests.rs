@@ -20,7 +20,7 @@ fn ask_only(process: &mut Process, client: Client, request: &str, reply: &str) {
 
 fn is_blocked(process: &Process, client: Client) -> bool {
     let session = process.shards[usize::from(client.0)].session(client.1);
-    session.is_some_and(crate::session::Session::is_blocked)
+    session.is_some_and(Session::is_blocked)
 }
 
 /// Pushers and waiters on all shards; a fresh seed for each.
