@@ -50,7 +50,10 @@ impl Shard {
 
     fn execute_and_measure(&mut self, session: &mut Session, args: Args<'_>, is_last: bool) {
         self.execute(session, args);
-        if self.stopwatch.is_due() || is_last {
+        if session.is_blocked() {
+            // It goes into the slow log when it is served.
+            self.settle_stopwatch();
+        } else if self.stopwatch.is_due() || is_last {
             self.settle_request(session, args);
         }
     }

@@ -327,4 +327,6 @@ pub struct Partial {
     pub reply: BytesMut,
     /// How many keys the shard holds: the weight of its part in a random choice.
     pub keys: usize,
+    /// Of commands of an `EXEC` those that belong into the slow log, and how long they took.
+    pub slow: Vec<(RequestBuffer, Duration)>,
 }

@@ -275,6 +275,7 @@ impl Shard {
 
     /// Bytes came from a client.
     pub fn handle_bytes(&mut self, slot: Slot, bytes: &[u8]) {
+        self.make_room_ahead();
         let Some(mut session) = self.take_session(slot) else {
             return;
         };
@@ -481,7 +482,10 @@ impl Shard {
 
     fn dispatch_message(&mut self, from: ShardId, message: Message) {
         match message {
-            Message::Requests(batch) => self.run_batch(from, batch),
+            Message::Requests(batch) => {
+                self.make_room_ahead();
+                self.run_batch(from, batch);
+            }
             Message::Replies(batch) => self.take_replies(batch),
             Message::Lock(lock) => self.lock(from, *lock),
             Message::Granted(id, lent) => self.lock_granted(id, from, lent),

@@ -216,8 +216,9 @@ impl Shard {
             if self.can_be_served_here(&round.key, &waiter) {
                 let causes = round.causes.clone();
                 let outer = self.blocking.waiters.settling.inherit(causes);
-                let args = waiter.request.args();
-                if let Some(reply) = self.run_for(&waiter, args) {
+                let began = self.clock();
+                if let Some(reply) = self.run_for(&waiter, waiter.request.args()) {
+                    self.log_served(waiter.slot, waiter.request.args(), began);
                     self.unblock(waiter.slot, reply);
                 }
                 self.blocking.waiters.settling.inherit(outer);

@@ -117,6 +117,9 @@ pub const SECTIONS: [(&str, &str); 5] = [
     ),
 ];
 
+/// What is said of a setting that may only be set to what it is.
+pub(super) const RESTART: &str = "can't set immutable config";
+
 /// What most rows have in common.
 const ROW: Directive = Directive {
     section: "",

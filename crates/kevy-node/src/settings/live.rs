@@ -1,63 +1,9 @@
 //! `CONFIG GET` and `CONFIG SET` over the table. Texts equal those of redis-server 7.0.
 
 use super::Settings;
+use super::constants::{CONSTANTS, Constant};
 use super::directive::{Directive, Live, directives};
 use kevy_proto::resp::ErrorReply;
-
-/// Settings of Redis that kevy has once and for all: clients ask for them, and these answers are true.
-pub const CONSTANTS: [Constant; 6] = [
-    Constant {
-        name: "databases",
-        value: "1",
-        live: Live::Immutable,
-        about: "There is one database, `SELECT 0`.",
-    },
-    Constant {
-        name: "activedefrag",
-        value: "no",
-        live: Live::Fixed(
-            "Active defragmentation cannot be enabled: it requires a Redis server compiled with a modified Jemalloc like the one shipped by default with the Redis source distribution",
-        ),
-        about: "The allocator is not defragmented.",
-    },
-    Constant {
-        name: "lfu-log-factor",
-        value: "10",
-        live: Live::Fixed("kevy has no other factor"),
-        about: "How slowly the access counters of keys rise.",
-    },
-    Constant {
-        name: "lfu-decay-time",
-        value: "1",
-        live: Live::Fixed("kevy has no other time"),
-        about: "After how many minutes without access the counters fall by one.",
-    },
-    Constant {
-        name: "maxmemory-clients",
-        value: "0",
-        live: Live::Fixed("kevy does not evict clients"),
-        about: "Clients are not closed to save memory.",
-    },
-    Constant {
-        name: "requirepass",
-        value: "",
-        live: Live::Fixed("kevy has no authentication by design"),
-        about: "There is no authentication, by design.",
-    },
-];
-
-/// A setting of Redis with the only value it has in kevy.
-#[derive(Clone, Copy, Debug)]
-pub struct Constant {
-    /// Redis's name.
-    pub name: &'static str,
-    /// The value.
-    pub value: &'static str,
-    /// What `CONFIG SET` says: [`Live::Immutable`] or [`Live::Fixed`].
-    pub live: Live,
-    /// What it means, for the user.
-    pub about: &'static str,
-}
 
 /// What one `CONFIG SET` comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,13 +26,16 @@ impl Settings {
     ) -> Vec<(&'static str, String)> {
         let patterns: Vec<Vec<u8>> = patterns.iter().map(|p| p.to_ascii_lowercase()).collect();
         let wanted = |name: &str| patterns.iter().any(|p| matches(p, name.as_bytes()));
+        let asked_for = |name: &str| patterns.iter().any(|p| p == name.as_bytes());
         let named = |row: &'static Directive| {
             let names = [Some(row.name), row.alias].into_iter().flatten();
             names.map(move |name| (name, row))
         };
         let rows = directives().flat_map(named);
         let rows = rows.filter(|(name, _)| wanted(name));
-        let constants = CONSTANTS.iter().filter(|constant| wanted(constant.name));
+        let constants = CONSTANTS.iter().filter(|constant| {
+            asked_for(constant.name) || !constant.is_hidden && wanted(constant.name)
+        });
         rows.map(|(name, row)| (name, row.kind.redis_text(self)))
             .chain(constants.map(|constant| (constant.name, constant.value.into())))
             .collect()
@@ -181,11 +130,17 @@ impl Target {
         let same = match self {
             Self::Directive(row, _) => {
                 let before = row.kind.redis_text(settings);
+                if matches!(row.live, Live::Fixed(_)) && before == value {
+                    return Ok(());
+                }
                 let set = row.kind.set(settings, value);
                 set.map_err(|invalid| invalid.to_string())?;
                 before == row.kind.redis_text(settings)
             }
-            Self::Constant(constant) => constant.value == value,
+            Self::Constant(constant) => {
+                constant.judge(value)?;
+                constant.value == value
+            }
         };
         match self.live() {
             Live::Fixed(reason) if !same => Err(reason.into()),
@@ -271,9 +226,10 @@ mod tests {
         );
         assert_eq!(names(&["nope"]), Vec::<&str>::new());
         let aliases = directives().filter(|row| row.alias.is_some()).count();
+        let constants = CONSTANTS.iter().filter(|constant| !constant.is_hidden);
         assert_eq!(
             names(&["*"]).len(),
-            directives().count() + aliases + CONSTANTS.len()
+            directives().count() + aliases + constants.count()
         );
     }
 
@@ -302,8 +258,8 @@ mod tests {
         }
     }
 
-    /// Each text was read off redis-server 7.0.15, but for the last three: Redis can do what they refuse.
-    const REFUSALS: [(&[&str], &str, &str); 22] = [
+    /// Each text was read off redis-server 7.0.15, but for the last five: Redis can do what they refuse.
+    const REFUSALS: [(&[&str], &str, &str); 25] = [
         (
             &["maxmemory", "abc"],
             "maxmemory",
@@ -397,7 +353,22 @@ mod tests {
             "this version keeps data in memory only",
         ),
         (&["save", "900 1 5"], "save", "Invalid save parameters"),
-        (&["port", "7000"], "port", "can't set immutable config"),
+        (
+            &["maxmemory-clients", "200%"],
+            "maxmemory-clients",
+            "percentage argument must be less or equal to 100",
+        ),
+        (
+            &["daemonize", "yes"],
+            "daemonize",
+            "can't set immutable config",
+        ),
+        (&["bind", "127.0.0.2"], "bind", "can't set immutable config"),
+        (
+            &["port", "7000"],
+            "port",
+            "Unable to listen on this port before a restart",
+        ),
     ];
 
     const POLICIES: &str = "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, \
@@ -418,6 +389,26 @@ mod tests {
             Err(ErrorReply::Quoting(unknown.into()))
         );
         assert_eq!(set(&["maxmemory", "1mb", "hz"]), Err(ErrorReply::Syntax));
+    }
+
+    #[test]
+    fn what_only_a_restart_changes_may_be_set_to_what_it_is() {
+        for (name, value) in [
+            ("port", "6004"),
+            ("bind", "127.0.0.1"),
+            ("threads", "0"),
+            ("accept-shards", ""),
+            ("maxmemory-clients", "0"),
+        ] {
+            assert!(set(&[name, value]).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn hidden_settings_are_shown_to_those_who_know_their_names() {
+        let settings = Settings::default();
+        assert_eq!(value(&settings, "key-load-delay"), "0");
+        assert_eq!(get(&settings, &["key-load*"]), []);
     }
 
     #[test]

@@ -37,9 +37,9 @@ pub(super) struct Exec {
     pub(super) needs: BTreeMap<ShardId, Needs>,
     /// A command may need more memory.
     pub(super) grows: bool,
-    step: Step,
+    pub(super) step: Step,
     /// Answers to the step that have come.
-    answers: BTreeMap<ShardId, StepAnswer>,
+    pub(super) answers: BTreeMap<ShardId, StepAnswer>,
     /// How many are to come in all.
     expected: usize,
     reply: BytesMut,
@@ -49,6 +49,8 @@ pub(super) struct Exec {
     pub(super) now: Now,
     /// No `EXEC`: one command that needs steps.
     pub(super) is_single: bool,
+    /// The client's spelling of `EXEC`.
+    pub(super) name: Vec<u8>,
 }
 
 /// Positions of keys, by their owners.
@@ -108,6 +110,7 @@ impl Exec {
             muted: false,
             now,
             is_single: true,
+            name: Vec::new(),
         }
     }
 
@@ -127,6 +130,7 @@ impl Shard {
         &mut self,
         session: &mut Session,
         queue: Queue,
+        name: &[u8],
         reply: &mut BytesMut,
     ) -> Answered {
         let commands = queue.into_commands();
@@ -158,6 +162,7 @@ impl Shard {
         let exec = Exec {
             reply: array,
             is_single: false,
+            name: name.to_vec(),
             ..Exec::new(commands.into(), needs, grows, self.now)
         };
         session.watched.clear();
@@ -375,6 +380,7 @@ impl Shard {
             return;
         };
         exec.expected = 0;
+        self.log_step(caller, exec);
         let answers = std::mem::take(&mut exec.answers).into_iter();
         let mut reply = BytesMut::new();
         match std::mem::replace(&mut exec.step, Step::Idle) {

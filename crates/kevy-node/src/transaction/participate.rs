@@ -198,6 +198,7 @@ impl Shard {
     /// Runs commands of an `EXEC`, which keeps its locks.
     pub(crate) fn run_held(&mut self, from: ShardId, held: &Held) {
         let mut reply = BytesMut::new();
+        let mut slow = Vec::new();
         let own = std::mem::replace(&mut self.now, held.now);
         self.asker = held.asker;
         for (command, request) in &held.commands {
@@ -205,11 +206,15 @@ impl Shard {
             self.measure_by_name(command.name);
             self.run_command(command, request.args(), held.version, &mut reply);
             self.stopwatch.note_run();
-            self.settle_stopwatch();
+            if let Some(took) = self.settle_stopwatch()
+                && self.is_slow(took)
+            {
+                slow.push((request.clone(), took));
+            }
         }
         self.now = own;
         let keys = self.keyspace.len();
-        let partial = Box::new(Partial { reply, keys });
+        let partial = Box::new(Partial { reply, keys, slow });
         self.send(from, Message::Ran(held.transaction, partial));
     }
 
@@ -226,7 +231,8 @@ impl Shard {
         let hold = self.end_settling(outer);
         self.now = own;
         let keys = self.keyspace.len();
-        let partial = Box::new(Partial { reply, keys });
+        let slow = Vec::new();
+        let partial = Box::new(Partial { reply, keys, slow });
         self.send_settled(hold, from, Message::Ran(part.transaction, partial));
         self.release(part.transaction);
     }

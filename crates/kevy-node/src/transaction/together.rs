@@ -5,6 +5,7 @@ use crate::message::{Lent, Message, Restored};
 use crate::route::{Route, route};
 use crate::session::State;
 use crate::shard::Shard;
+use crate::stats::{Failure, UNKNOWN_COMMAND};
 use bytes::BytesMut;
 use kevy_engine::{Command, Context, may_block};
 use kevy_proto::ids::{ShardId, TransactionId};
@@ -51,6 +52,7 @@ impl Shard {
             keep_locks: false,
             offer,
         };
+        let began = self.clock();
         let mut met = self.run_together(meeting, command, request.args(), caller.version);
         match (met.wait.take(), transaction.attempt) {
             (Some(wait), Some(Attempt::First)) => {
@@ -64,6 +66,7 @@ impl Shard {
                 self.wait_on(caller);
             }
             (None, Some(Attempt::Again)) => {
+                self.log_served(caller.slot, request.args(), began);
                 // Owners hear that the session waits no longer before they may serve the next.
                 self.unblock(caller.slot, met.reply);
                 self.unanswered = self.unanswered.saturating_sub(1);
@@ -113,7 +116,10 @@ impl Shard {
         let result = context.run(command, args);
         let wait = context.wait.take();
         if let Err(error) = result {
-            self.stats.count_error(&error);
+            let index = self.commands.position(command.name.as_bytes());
+            let index = index.unwrap_or(UNKNOWN_COMMAND);
+            self.stats
+                .count_command_error(index, Failure::Failed, &error);
         }
         let shards: Vec<ShardId> = meeting.parties.iter().map(|party| party.shard).collect();
         let changed = self.changed_keys(&shards);
