@@ -142,9 +142,11 @@ impl Shard {
     /// Why the session may not ask for `found` now, if it may not.
     #[inline]
     fn refusal(&self, session: &Session, found: Found) -> Option<ErrorReply> {
-        if session.is_restricted() && !is_allowed_to_subscribers(found) {
+        if session.is_restricted() {
             let name = self.commands.all()[found.index].full_name;
-            return Some(refused_to_subscribers(name));
+            if !is_allowed_to_subscribers(name) {
+                return Some(refused_to_subscribers(name));
+            }
         }
         if session.is_monitor {
             return refused_to_monitors(found);

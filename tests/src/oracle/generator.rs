@@ -7,7 +7,7 @@ use super::sentence::sentence;
 use super::syntax::{self, Syntax};
 use super::values::{in_some_case, spoiler, word};
 use super::words::key;
-use super::{generic, large, skipped, strings, words};
+use super::{administration, generic, large, skipped, strings, words};
 use crate::connection::{Args, Connection};
 
 /// How often a command comes in relation to the others, and what makes it.
@@ -209,7 +209,7 @@ impl<'a> Generator<'a> {
             args[0] = in_some_case(&mut self.rng, &args[0]);
             if self.rng.u32(..KEYS_ONE_IN) == 0 {
                 args.splice(..0, args!["COMMAND", "GETKEYS"]);
-            } else if self.rng.u32(..SPOILED_ONE_IN) == 0 {
+            } else if self.rng.u32(..SPOILED_ONE_IN) == 0 && !waits(&args) {
                 self.spoil(&mut args);
             }
         }
@@ -259,8 +259,17 @@ fn steps_of_the_harness(name: &[u8]) -> bool {
     [&b"SCAN"[..], b"ROUNDTRIP", b"RANDOMKEY", b"DBSIZE"].contains(&name)
 }
 
+/// Whether the command may wait: spoiled it could do so for ever.
+fn waits(args: &Args) -> bool {
+    let name = args[0].to_ascii_uppercase();
+    let option = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"BLOCK");
+    let is_blocking = name.starts_with(b"BL") || name.starts_with(b"BR") || name.starts_with(b"BZ");
+    is_blocking || name == b"WAIT" || name == b"CLIENT" || args.iter().any(option)
+}
+
 fn rows() -> impl Iterator<Item = &'static Row> {
-    strings::ROWS.iter().chain(generic::ROWS).chain(words::ROWS)
+    let data = strings::ROWS.iter().chain(generic::ROWS).chain(words::ROWS);
+    data.chain(administration::ROWS)
 }
 
 #[cfg(test)]

@@ -247,7 +247,13 @@ fn parse_memory(text: &str) -> Result<u64, Invalid> {
         "gb" => 1 << 30,
         _ => return Err(Invalid::NotMemory),
     };
-    let number: u64 = number.parse().map_err(|_| Invalid::NotMemory)?;
+    let digits_only = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = match number.parse() {
+        Ok(number) => number,
+        // Too large to be read is as large as can be, as in C.
+        Err(_) if digits_only => u64::MAX,
+        Err(_) => return Err(Invalid::NotMemory),
+    };
     number.checked_mul(factor).ok_or(Invalid::NotMemory)
 }
 

@@ -3,6 +3,7 @@
 use super::Settings;
 use super::constants::{CONSTANTS, Constant};
 use super::directive::{Directive, Live, directives};
+use super::kind::{Invalid, Kind};
 use kevy_proto::resp::ErrorReply;
 
 /// What one `CONFIG SET` comes to.
@@ -18,12 +19,18 @@ impl Settings {
     /// The names and values that `CONFIG GET` replies with: each setting that one of the `patterns` matches, once, in the
     /// order of the table.
     ///
-    /// `matches(pattern, name)` is the glob match of `KEYS`; the patterns reach it in lower case, as the names are.
+    /// `matches(pattern, name)` is the glob match of `KEYS`; the patterns reach it in lower case, as the names are. Who asks for
+    /// a whole name gets it back as they wrote it.
     pub fn config_get(
         &self,
         patterns: &[&[u8]],
         matches: impl Fn(&[u8], &[u8]) -> bool,
-    ) -> Vec<(&'static str, String)> {
+    ) -> Vec<(String, String)> {
+        let as_written = |name: &'static str| {
+            let same = |p: &&&[u8]| p.eq_ignore_ascii_case(name.as_bytes());
+            let written = patterns.iter().find(same).copied();
+            String::from_utf8_lossy(written.unwrap_or(name.as_bytes())).into_owned()
+        };
         let patterns: Vec<Vec<u8>> = patterns.iter().map(|p| p.to_ascii_lowercase()).collect();
         let wanted = |name: &str| patterns.iter().any(|p| matches(p, name.as_bytes()));
         let asked_for = |name: &str| patterns.iter().any(|p| p == name.as_bytes());
@@ -36,8 +43,8 @@ impl Settings {
         let constants = CONSTANTS.iter().filter(|constant| {
             asked_for(constant.name) || !constant.is_hidden && wanted(constant.name)
         });
-        rows.map(|(name, row)| (name, row.kind.redis_text(self)))
-            .chain(constants.map(|constant| (constant.name, constant.value.into())))
+        rows.map(|(name, row)| (as_written(name), row.kind.redis_text(self)))
+            .chain(constants.map(|constant| (as_written(constant.name), constant.value.into())))
             .collect()
     }
 
@@ -133,7 +140,13 @@ impl Target {
                 if matches!(row.live, Live::Fixed(_)) && before == value {
                     return Ok(());
                 }
-                let set = row.kind.set(settings, value);
+                if matches!(row.kind, Kind::Switch(_)) && !is_yes_or_no(value) {
+                    return Err(Invalid::NotASwitch.to_string());
+                }
+                let is_empty_size = matches!(row.kind, Kind::Memory { .. }) && value.is_empty();
+                let set = row
+                    .kind
+                    .set(settings, if is_empty_size { "0" } else { value });
                 set.map_err(|invalid| invalid.to_string())?;
                 before == row.kind.redis_text(settings)
             }
@@ -147,6 +160,13 @@ impl Target {
             Live::Fixed(_) | Live::Yes | Live::Immutable | Live::Protected => Ok(()),
         }
     }
+}
+
+/// Files and flags may say it in other words; Redis's `CONFIG SET` knows these alone.
+fn is_yes_or_no(value: &str) -> bool {
+    ["yes", "no"]
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(value))
 }
 
 fn failed(name: &str, reason: &str) -> ErrorReply {
@@ -163,7 +183,7 @@ mod tests {
         Settings::default().config_set(&arguments)
     }
 
-    fn get(settings: &Settings, patterns: &[&str]) -> Vec<(&'static str, String)> {
+    fn get(settings: &Settings, patterns: &[&str]) -> Vec<(String, String)> {
         let patterns: Vec<&[u8]> = patterns.iter().map(|p| p.as_bytes()).collect();
         let prefix = |pattern: &[u8], name: &[u8]| match pattern.strip_suffix(b"*") {
             Some(prefix) => name.starts_with(prefix),
@@ -210,7 +230,7 @@ mod tests {
     #[test]
     fn several_patterns_show_each_setting_once_and_ignore_case() {
         let settings = Settings::default();
-        let names = |patterns: &[&str]| -> Vec<&str> {
+        let names = |patterns: &[&str]| -> Vec<String> {
             get(&settings, patterns)
                 .into_iter()
                 .map(|(name, _)| name)
@@ -218,13 +238,13 @@ mod tests {
         };
         assert_eq!(
             names(&["maxmemory-p*", "MAXMEMORY-Policy"]),
-            ["maxmemory-policy"]
+            ["MAXMEMORY-Policy"]
         );
         assert_eq!(
             names(&["hash-max-ziplist-v*", "hash-max-listpack-v*"]),
             ["hash-max-listpack-value", "hash-max-ziplist-value"]
         );
-        assert_eq!(names(&["nope"]), Vec::<&str>::new());
+        assert_eq!(names(&["nope"]), Vec::<String>::new());
         let aliases = directives().filter(|row| row.alias.is_some()).count();
         let constants = CONSTANTS.iter().filter(|constant| !constant.is_hidden);
         assert_eq!(

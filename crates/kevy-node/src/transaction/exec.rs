@@ -316,7 +316,7 @@ impl Shard {
         let session = match self.take_session(caller.slot) {
             Some(session) if session.id == caller.connection => Some(session),
             Some(other) => {
-                self.put_session(other);
+                self.sessions[caller.slot.index()] = Some(other);
                 None
             }
             None => None,
@@ -333,7 +333,7 @@ impl Shard {
         };
         transaction.caller.version = session.client.version;
         exec.muted = session.client.reply_mode == ReplyMode::Off;
-        self.put_session(session);
+        self.sessions[caller.slot.index()] = Some(session);
         match answered {
             Ok(Outcome::Replied) => exec.append(&reply),
             Ok(Outcome::Silent | Outcome::Later) => {}
@@ -438,11 +438,6 @@ impl Shard {
         if let Work::Exec(exec) = transaction.work {
             self.conclude_settled(id, transaction.caller, exec.reply, owners);
         }
-    }
-
-    fn put_session(&mut self, session: Box<Session>) {
-        let slot = session.slot.index();
-        self.sessions[slot] = Some(session);
     }
 }
 
