@@ -2,7 +2,7 @@
 
 use crate::history::History;
 use crate::marks::{Mark, Marks};
-use crate::reply::{Reply, Request, encode};
+use crate::reply::{Reply, Request, encode, request};
 use crate::swarm::Options;
 use crate::trace::{Event, Trace};
 use crate::turmoil_host::{MAIN_PORT, NodeClock, simulated_time};
@@ -226,6 +226,9 @@ pub struct Player {
 const VANISHES_MAX: u32 = 2;
 /// How many requests a player sends before it vanishes, at most.
 const REQUESTS_BEFORE_VANISHING: usize = 2;
+/// How often a player tries to reach a node that has crashed, at most, and after what time.
+const RECONNECTS_MAX: u32 = 500;
+const RECONNECT_AFTER: Duration = Duration::from_millis(5);
 /// Longest pause between two batches of a player, in milliseconds.
 const PAUSE_MAX_MILLIS: u64 = 4;
 
@@ -247,11 +250,50 @@ impl Player {
         self.vanished
     }
 
-    /// Sends a batch and reads all replies. Returns none if the player vanished instead: then some outcomes are unknown.
+    /// Sends a batch and reads all replies. Returns none if the player vanished instead, or the node crashed: then some
+    /// outcomes are unknown.
     ///
     /// # Errors
     /// Any [`Failure`].
-    pub async fn batch(
+    pub async fn batch(&mut self, requests: Vec<Request>) -> Result<Option<Vec<Reply>>, Failure> {
+        let crashes = self.context.options.disk.is_some();
+        match self.try_batch(requests).await {
+            Err(Failure::Refused | Failure::Closed { .. } | Failure::Unanswered { .. })
+                if crashes =>
+            {
+                self.client = None;
+                self.wait_for_node().await?;
+                Ok(None)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Connects anew until the node serves.
+    async fn wait_for_node(&mut self) -> Result<(), Failure> {
+        let mut failure = Failure::Refused;
+        for _ in 0..RECONNECTS_MAX {
+            sleep(RECONNECT_AFTER).await;
+            match Client::connect(self.context.clone(), self.number, &mut self.rng).await {
+                Ok(mut client) => match client.call(request(["PING"])).await {
+                    Ok(Reply::Error(_)) => {}
+                    Ok(_) => {
+                        self.client = Some(client);
+                        return Ok(());
+                    }
+                    Err(error) => failure = error,
+                },
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// As [`Player::batch`], but that the node crashed is a failure.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    async fn try_batch(
         &mut self,
         mut requests: Vec<Request>,
     ) -> Result<Option<Vec<Reply>>, Failure> {

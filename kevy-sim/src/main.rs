@@ -34,12 +34,35 @@ struct Arguments {
     /// Only this workload: strings, pairs, transfers, moves, registers, expiry, scan or vanish.
     #[arg(long, value_parser = workload)]
     workload: Option<Workload>,
+    /// Give the node a disk and let it crash.
+    #[arg(long)]
+    disk: bool,
     /// Write the trace of a single seed to this file.
     #[arg(long, requires = "seed")]
     trace: Option<PathBuf>,
     /// Break the mesh on purpose (unordered, lost-releases, lost-replies, forged-grants or lost-entries): then a violation is what should come.
     #[arg(long, value_parser = sabotage)]
     sabotage: Option<Sabotage>,
+}
+
+impl Arguments {
+    fn options(&self, seed: u64) -> Options {
+        let options = Options::from_seed(seed, self.workload);
+        if self.disk {
+            options.with_disk()
+        } else {
+            options
+        }
+    }
+
+    /// The situations that many seeds must have met.
+    fn marks(&self) -> &'static [Mark] {
+        if self.disk {
+            Mark::ON_DISK
+        } else {
+            Mark::IN_MEMORY
+        }
+    }
 }
 
 fn workload(name: &str) -> Result<Workload, String> {
@@ -69,7 +92,7 @@ fn main() -> ExitCode {
 }
 
 fn run_one(arguments: &Arguments, seed: u64) -> ExitCode {
-    let options = Options::from_seed(seed, arguments.workload);
+    let options = arguments.options(seed);
     println!("{options}");
     let run = Run {
         keep_text: arguments.trace.is_some(),
@@ -100,7 +123,7 @@ fn run_many(arguments: &Arguments) -> ExitCode {
     let started = Instant::now();
     let mut total = Total::default();
     for seed in first..end {
-        let options = Options::from_seed(seed, arguments.workload);
+        let options = arguments.options(seed);
         let report = announced(&options, &run);
         total.add(&report);
         if report.violation.is_some() {
@@ -114,7 +137,7 @@ fn run_many(arguments: &Arguments) -> ExitCode {
     }
     total.print(started.elapsed());
     total.print_marks();
-    let missing = total.marks.missing();
+    let missing = total.marks.missing(arguments.marks());
     if arguments.seeds >= SEEDS_FOR_MARKS && arguments.workload.is_none() && !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|mark| mark.name()).collect();
         eprintln!("never met: {}", names.join(", "));

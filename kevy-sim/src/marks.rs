@@ -24,11 +24,21 @@ pub enum Mark {
     PartialRead,
     /// The node could not send all it wanted at once.
     PartialWrite,
+    /// The node crashed while clients were at work.
+    Crashed,
+    /// An operation on a file failed.
+    DiskFailed,
+    /// A crash tore the end of a log.
+    TornTail,
+    /// A crash tore a transaction over several shards, which was dropped.
+    TransactionDropped,
+    /// A snapshot took the place of a log.
+    SnapshotTaken,
 }
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 14] = [
         Self::TransactionTried,
         Self::LockContended,
         Self::TransactionOrdered,
@@ -38,7 +48,17 @@ impl Mark {
         Self::ShardPaused,
         Self::PartialRead,
         Self::PartialWrite,
+        Self::Crashed,
+        Self::DiskFailed,
+        Self::TornTail,
+        Self::TransactionDropped,
+        Self::SnapshotTaken,
     ];
+
+    /// Those that need no disk.
+    pub const IN_MEMORY: &'static [Self] = Self::ALL.split_at(9).0;
+    /// Those that only a node with a disk meets.
+    pub const ON_DISK: &'static [Self] = Self::ALL.split_at(9).1;
 
     /// The mark's name in reports.
     pub fn name(self) -> &'static str {
@@ -52,6 +72,11 @@ impl Mark {
             Self::ShardPaused => "shard-paused",
             Self::PartialRead => "partial-read",
             Self::PartialWrite => "partial-write",
+            Self::Crashed => "crashed",
+            Self::DiskFailed => "disk-failed",
+            Self::TornTail => "torn-tail",
+            Self::TransactionDropped => "transaction-dropped",
+            Self::SnapshotTaken => "snapshot-taken",
         }
     }
 }
@@ -80,12 +105,10 @@ impl Marks {
         }
     }
 
-    /// The marks that were never met.
-    pub fn missing(&self) -> Vec<Mark> {
-        Mark::ALL
-            .into_iter()
-            .filter(|mark| self.count(*mark) == 0)
-            .collect()
+    /// Those of `marks` that were never met.
+    pub fn missing(&self, marks: &[Mark]) -> Vec<Mark> {
+        let marks = marks.iter().copied();
+        marks.filter(|mark| self.count(*mark) == 0).collect()
     }
 }
 
@@ -96,14 +119,14 @@ mod tests {
     #[test]
     fn what_was_never_met_is_missing() {
         let marks = Marks::default();
-        assert_eq!(marks.missing(), Mark::ALL);
+        assert_eq!(marks.missing(&Mark::ALL), Mark::ALL);
         let other = Marks::default();
         for mark in Mark::ALL {
             other.meet(mark);
         }
         other.meet(Mark::QueueFull);
         marks.add(&other);
-        assert!(marks.missing().is_empty());
+        assert!(marks.missing(&Mark::ALL).is_empty());
         assert_eq!(marks.count(Mark::QueueFull), 2);
     }
 }

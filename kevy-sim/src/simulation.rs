@@ -2,12 +2,14 @@
 
 use crate::checks::Violation;
 use crate::client::{Client, Context, Failure, NODE, Player};
-use crate::history::History;
-use crate::marks::Marks;
+use crate::history::{History, Operation};
+use crate::marks::{Mark, Marks};
 use crate::reply::{Reply, request};
 use crate::swarm::Options;
-use crate::trace::Trace;
-use crate::turmoil_host::{MakeShard, Node, NodeClock, Sabotage, Seat, UNIX_START_MILLIS};
+use crate::trace::{Event, Trace};
+use crate::turmoil_host::{
+    Crash, MakeShard, Node, NodeClock, Sabotage, Seat, SimulatedDisk, UNIX_START_MILLIS,
+};
 use crate::workloads::Workload;
 use kevy_node::host::{Clock, Entropy};
 use kevy_node::settings::Settings;
@@ -66,7 +68,7 @@ pub fn simulate(options: Options, run: &Run) -> Report {
 pub fn simulate_with(options: Options, run: &Run, make_shard: MakeShard) -> Report {
     let stage = Stage::new(options, run, make_shard);
     let mut sim = stage.sim();
-    let ended = sim.run();
+    let ended = stage.run(&mut sim);
     let stopped = stage.stop(&mut sim);
     let simulated = sim.elapsed();
     let violation = ended
@@ -92,14 +94,20 @@ pub fn simulate_with(options: Options, run: &Run, make_shard: MakeShard) -> Repo
 fn kevy_shard(mut seat: Seat) -> crate::turmoil_host::Running {
     let mut settings = Settings::default();
     settings.server.threads = seat.options.shards;
+    settings.persistence.aof = seat.journal.is_some();
+    if let Some(disk) = &seat.options.disk {
+        settings.persistence.appendfsync = disk.appendfsync;
+        settings.persistence.auto_aof_rewrite_min_size = disk.rewrite_bytes;
+    }
     let shard = Shard::new(ShardConfig {
         id: seat.shard,
         settings: Arc::new(settings),
         seed: seat.entropy.next_u64(),
         process: Process::default(),
         now: seat.host.now(),
+        journal: seat.journal.take(),
     });
-    Box::pin(kevy_node::drive::drive(shard, seat.host))
+    Box::pin(kevy_node::drive::drive(shard, seat.host, || {}))
 }
 
 /// Everything that takes part in one simulation.
@@ -135,6 +143,11 @@ impl Stage {
             marks: Rc::clone(&context.marks),
             sabotage: run.sabotage,
             stop: Rc::new(Notify::new()),
+            disk: context
+                .options
+                .disk
+                .map(|disk| SimulatedDisk::new(context.options.seed ^ 0xf11e, disk.faults)),
+            starts: Rc::default(),
             make_shard,
         };
         Self {
@@ -183,6 +196,47 @@ impl Stage {
         sim
     }
 
+    /// Runs until all clients have finished, and lets the node crash meanwhile.
+    fn run(&self, sim: &mut turmoil::Sim<'_>) -> turmoil::Result {
+        let (Some(disk), Some(options)) = (&self.node.disk, self.context.options.disk) else {
+            return sim.run();
+        };
+        let mut rng = Rng::from_seed(self.context.options.seed ^ 0xc4a5);
+        let pause = |rng: &mut Rng| {
+            let longest = options.crash_after_max.as_millis() as u64;
+            Duration::from_millis(1 + rng.below(longest))
+        };
+        let mut left = options.crashes;
+        let mut next = None;
+        let are_at_work =
+            || self.cues.prepared.get() && self.cues.finished.get() < self.context.options.clients;
+        while !sim.step()? {
+            if left == 0 || !are_at_work() {
+                continue;
+            }
+            let at = *next.get_or_insert_with(|| sim.elapsed() + pause(&mut rng));
+            if sim.elapsed() < at {
+                continue;
+            }
+            left -= 1;
+            next = None;
+            sim.crash(NODE);
+            self.context.trace.record(sim.elapsed(), Event::Crashed);
+            self.context.marks.meet(Mark::Crashed);
+            disk.crash(if rng.below(1000) < options.power_permille {
+                Crash::Power
+            } else {
+                Crash::Process
+            });
+            let back_at = sim.elapsed() + Duration::from_millis(1 + rng.below(20));
+            while sim.elapsed() < back_at {
+                sim.step()?;
+            }
+            sim.bounce(NODE);
+        }
+        Ok(())
+    }
+
     /// Asks the node to stop and waits until it has.
     fn stop(&self, sim: &mut turmoil::Sim<'_>) -> Option<Violation> {
         self.node.stop.notify_one();
@@ -204,10 +258,15 @@ impl Stage {
         let auditor = self.context.options.clients;
         let workload = self.context.options.workload;
         let is_workloads = |name: &str| name != "INFO" && name != "FLUSHALL";
-        // The audit's own questions are no part of the workload; its preparation is.
+        // The audit's own questions are no part of the workload; its preparation is. What a node with a disk refused (it is
+        // loading, or cannot write) was not done.
+        let has_disk = self.context.options.disk.is_some();
+        let was_refused = |o: &Operation| matches!(o.reply(), Some(Reply::Error(_)));
+        let is_beside = |o: &Operation| has_disk && (o.name() == "PING" || was_refused(o));
         let operations: Vec<_> = operations
             .into_iter()
             .filter(|o| o.client != auditor || is_workloads(o.name()))
+            .filter(|o| !is_beside(o))
             .collect();
         workload.check(&operations, &self.context.clock)
     }
@@ -263,7 +322,16 @@ impl Auditor {
         // The node's doors open in its first moment, which may be after ours.
         sleep(Duration::from_millis(5)).await;
         let mut client = self.connect().await?;
-        self.context.options.workload.prepare(&mut client).await
+        let has_disk = self.context.options.disk.is_some();
+        while has_disk && client.call(request(["PING"])).await? != Reply::Simple("PONG".into()) {
+            sleep(Duration::from_millis(1)).await;
+        }
+        self.context.options.workload.prepare(&mut client).await?;
+        // What was prepared is there whatever the log's policy; a disk that fails may need several attempts.
+        while has_disk && client.call(request(["SAVE"])).await? != Reply::OK {
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
     }
 
     async fn wait_for_clients(&self) {

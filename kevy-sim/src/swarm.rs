@@ -1,7 +1,9 @@
 //! A seed decides everything: how many shards and clients, how slow the network and the mesh, where bytes are cut, which faults
 //! come. Every third seed has no fault at all, so that what fails there needs none.
 
+use crate::turmoil_host::DiskFaults;
 use crate::workloads::Workload;
+use kevy_node::settings::AppendFsync;
 use kevy_proto::rng::Rng;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -44,6 +46,48 @@ pub struct Options {
     pub unix_offset_millis: i64,
     /// What goes wrong.
     pub faults: Faults,
+    /// The node's disk and what happens to it; none: everything is in memory only.
+    pub disk: Option<DiskOptions>,
+}
+
+/// A node with a disk, that crashes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskOptions {
+    /// When the log is synced.
+    pub appendfsync: AppendFsync,
+    /// From which size on the log is replaced by a snapshot, in bytes.
+    pub rewrite_bytes: u64,
+    /// What goes wrong with the disk.
+    pub faults: DiskFaults,
+    /// How many times the node crashes.
+    pub crashes: u32,
+    /// The longest time between two crashes.
+    pub crash_after_max: Duration,
+    /// Of 1,000 crashes, how many are losses of power; else only the process dies.
+    pub power_permille: u64,
+}
+
+impl DiskOptions {
+    fn draw(rng: &mut Rng, workload: Workload) -> Self {
+        let policies = if workload == Workload::Transfers {
+            &[AppendFsync::Always, AppendFsync::Everysec, AppendFsync::No][..]
+        } else {
+            // Only then everything that a client was told must be there afterwards.
+            &[AppendFsync::Always][..]
+        };
+        Self {
+            appendfsync: policies[rng.below(policies.len() as u64) as usize],
+            rewrite_bytes: pick(rng, &[300, 2_000, 64 << 20]),
+            faults: DiskFaults {
+                latency_max: Duration::from_millis(pick(rng, &[0, 2, 10])),
+                error_permille: pick(rng, &[0, 0, 5, 30]),
+                ..DiskFaults::default()
+            },
+            crashes: 1 + rng.below(4) as u32,
+            crash_after_max: Duration::from_millis(pick(rng, &[20, 100, 400])),
+            power_permille: pick(rng, &[0, 500, 1000]),
+        }
+    }
 }
 
 /// What goes wrong in a simulation.
@@ -85,7 +129,19 @@ impl Options {
             drift_ppm: drift_ppm(&mut rng, faulty),
             unix_offset_millis: rng.below(2_000_000) as i64 - 1_000_000,
             faults: Faults::draw(&mut rng, faulty, workload),
+            disk: None,
         }
+    }
+
+    /// The same with a disk that the seed decides, for a workload that can tell what was lost.
+    #[must_use]
+    pub fn with_disk(mut self) -> Self {
+        let mut rng = Rng::from_seed(self.seed ^ 0xd15c);
+        if !Workload::DURABLE.contains(&self.workload) {
+            self.workload = pick(&mut rng, &Workload::DURABLE);
+        }
+        self.disk = Some(DiskOptions::draw(&mut rng, self.workload));
+        self
     }
 }
 
@@ -131,6 +187,22 @@ impl fmt::Display for Options {
         write!(f, " socket {} B", self.socket_bytes)?;
         write!(f, " yields {}", self.yields)?;
         write!(f, " drift {} ppm", self.drift_ppm)?;
+        if let Some(disk) = &self.disk {
+            write!(f, " appendfsync {}", disk.appendfsync.name())?;
+            write!(f, " rewrite {} B", disk.rewrite_bytes)?;
+            let latency = disk.faults.latency_max.as_millis();
+            write!(
+                f,
+                " disk 0-{latency} ms {}/1000 errors",
+                disk.faults.error_permille
+            )?;
+            let (crashes, after) = (disk.crashes, disk.crash_after_max.as_millis());
+            write!(
+                f,
+                " crashes {crashes} within {after} ms, power {}/1000",
+                disk.power_permille
+            )?;
+        }
         if !self.faults.any() {
             return write!(f, " no faults");
         }
@@ -143,7 +215,12 @@ impl fmt::Display for Options {
 /// The command that runs a simulation again.
 pub fn replay_command(options: &Options) -> String {
     let (seed, workload) = (options.seed, options.workload.name());
-    format!("cargo run -p kevy-sim --release -- --seed {seed} --workload {workload}")
+    let disk = if options.disk.is_some() {
+        " --disk"
+    } else {
+        ""
+    };
+    format!("cargo run -p kevy-sim --release -- --seed {seed} --workload {workload}{disk}")
 }
 
 #[cfg(test)]

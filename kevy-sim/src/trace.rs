@@ -78,6 +78,15 @@ pub enum Event<'a> {
         /// The shard.
         shard: u16,
     },
+    /// A shard began an operation on a file.
+    Disk {
+        /// The shard.
+        shard: u16,
+        /// What it does.
+        what: &'static str,
+    },
+    /// The node crashed.
+    Crashed,
     /// A shard stood still for a while.
     Paused {
         /// The shard.
@@ -165,6 +174,8 @@ fn line(event: Event<'_>) -> String {
         Event::Delivered { from, to, kind } => format!("mesh {from}->{to} delivered {kind}"),
         Event::Turn { shard } => format!("shard {shard} turn"),
         Event::Paused { shard, millis } => format!("shard {shard} paused {millis} ms"),
+        Event::Disk { shard, what } => format!("shard {shard} disk {what}"),
+        Event::Crashed => "node crashed".to_owned(),
         Event::Client {
             client,
             what,
@@ -212,6 +223,8 @@ impl Fnv {
             Event::Delivered { from, to, kind } => (8, from.into(), to.into(), kind.as_bytes()),
             Event::Turn { shard } => (9, shard.into(), 0, b""),
             Event::Paused { shard, millis } => (10, shard.into(), millis, b""),
+            Event::Disk { shard, what } => (12, shard.into(), 0, what.as_bytes()),
+            Event::Crashed => (13, 0, 0, b""),
             Event::Client {
                 client,
                 what,

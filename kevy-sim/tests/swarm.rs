@@ -17,9 +17,15 @@ fn seeds() -> u64 {
 
 /// Runs `seeds` seeds of a workload; every one must keep every promise.
 fn swarm(workload: Workload, seeds: u64, expected: &[Mark]) {
+    swarm_of(seeds, expected, |seed| {
+        Options::from_seed(seed, Some(workload))
+    });
+}
+
+fn swarm_of(seeds: u64, expected: &[Mark], options: impl Fn(u64) -> Options) {
     let marks = Marks::default();
     for seed in 0..seeds.max(1) {
-        let options = Options::from_seed(seed, Some(workload));
+        let options = options(seed);
         let report = simulate(options.clone(), &Run::default());
         marks.add(&report.marks);
         if let Some(violation) = report.violation {
@@ -29,15 +35,22 @@ fn swarm(workload: Workload, seeds: u64, expected: &[Mark]) {
             );
         }
     }
-    let missing = marks.missing();
-    let never: Vec<_> = expected.iter().filter(|m| missing.contains(m)).collect();
+    let never = marks.missing(expected);
     assert!(seeds < 40 || never.is_empty(), "never met: {never:?}");
 }
 
 #[test]
 fn groups_of_keys_change_as_one() {
     // Together these are all marks there are.
-    swarm(Workload::Pairs, seeds(), &Mark::ALL);
+    swarm(Workload::Pairs, seeds(), Mark::IN_MEMORY);
+}
+
+/// Nothing that was acknowledged is lost, no transaction is there in part, and no crash keeps a node from starting.
+#[test]
+fn crashes_lose_nothing_that_was_acknowledged() {
+    swarm_of(seeds() * 2, Mark::ON_DISK, |seed| {
+        Options::from_seed(seed, None).with_disk()
+    });
 }
 
 #[test]

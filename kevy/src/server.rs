@@ -8,10 +8,13 @@ use crate::glommio_host::{GlommioHost, HostParts, probe};
 use crate::startup::cores::Plan;
 use crate::startup::ports::{self, ListenersByShard};
 use crate::startup::service_manager::{State, notify};
+use crate::startup::std_disk::StdDisk;
 use crate::startup::{StartError, config_file, data_directory, logging, signals, usage};
+use futures_lite::future::block_on;
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder};
 use kevy_node::drive::drive;
 use kevy_node::host::{Clock, Entropy};
+use kevy_node::log::{JournalConfig, Opener, open_directory};
 use kevy_node::message::Message;
 use kevy_node::settings::Settings;
 use kevy_node::shard::{Process, Shard, ShardConfig};
@@ -69,10 +72,31 @@ fn serve(mut settings: Settings, process: &Process) -> Result<(), StartError> {
     };
     let listeners = ports::bind(&settings)?;
     warn_if_open(&settings);
+    let journals = open_data(&settings)?;
     let settings = Arc::new(settings);
-    let result = run_shards(&settings, process, listeners);
+    let result = run_shards(&settings, process, listeners, journals);
     ports::remove_unix_socket(&settings);
     result
+}
+
+/// Makes the data directory ready: for each shard its files; none without a log.
+fn open_data(settings: &Settings) -> Result<Vec<JournalConfig>, StartError> {
+    if !settings.persistence.aof {
+        return Ok(Vec::new());
+    }
+    let directory = Path::new(&settings.server.dir);
+    let opener = Opener {
+        shards: settings.server.threads,
+        run: HostEntropy.next_u64(),
+        seed: HostEntropy.next_u64(),
+        now: HostClock::start().now(),
+    };
+    let mut disk = StdDisk::new(directory);
+    let journals = block_on(open_directory(&mut disk, &opener));
+    journals.map_err(|fault| StartError::Data {
+        directory: directory.to_owned(),
+        error: fault.to_string(),
+    })
 }
 
 /// Lowers `maxclients` to what the limit on open files allows.
@@ -103,6 +127,7 @@ fn run_shards(
     settings: &Arc<Settings>,
     process: &Process,
     listeners: ListenersByShard,
+    journals: Vec<JournalConfig>,
 ) -> Result<(), StartError> {
     let addresses = addresses(&listeners);
     let plan = Plan::new(settings.server.threads, settings.server.port);
@@ -113,7 +138,11 @@ fn run_shards(
         doorbells(settings.server.threads).map_err(StartError::while_doing("create pollers"))?;
     signals::listen(Arc::clone(&doorbells))
         .map_err(StartError::while_doing("listen for signals"))?;
-    let seats = seats(settings, process, &plan, polls, listeners, &doorbells);
+    let mut seats = seats(settings, process, &plan, polls, listeners, &doorbells);
+    for (seat, journal) in seats.iter_mut().zip(journals) {
+        seat.parts.directory = Some(PathBuf::from(&settings.server.dir));
+        seat.config.journal = Some(journal);
+    }
     let (ready, all_ready) = channel();
     let mut running = Vec::with_capacity(seats.len());
     let mut result = Ok(());
@@ -204,6 +233,7 @@ fn seats(
                 mesh,
                 clock,
                 may_spin: plan.may_spin(),
+                directory: None,
             },
             config: ShardConfig {
                 id: ShardId(id),
@@ -211,6 +241,7 @@ fn seats(
                 seed: HostEntropy.next_u64(),
                 process: process.clone(),
                 now: clock.now(),
+                journal: None,
             },
             doorbells: Arc::clone(doorbells),
         });
@@ -219,7 +250,7 @@ fn seats(
 }
 
 impl Seat {
-    /// Starts the shard's executor. The shard says `ready` once it accepts.
+    /// Starts the shard's executor. The shard says `ready` once it serves.
     fn start(
         self,
         plan: &Plan,
@@ -241,10 +272,11 @@ impl Seat {
         let shard = Shard::new(self.config);
         let result = match GlommioHost::new(self.parts) {
             Ok(host) => {
-                // The receiver is gone only if another shard could not start.
-                let _ = ready.send(());
-                drop(ready);
-                drive(shard, host).await
+                let say_ready = move || {
+                    // The receiver is gone only if another shard could not start.
+                    let _ = ready.send(());
+                };
+                drive(shard, host, say_ready).await
             }
             Err(error) => Err(error),
         };

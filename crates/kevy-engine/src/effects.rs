@@ -75,7 +75,7 @@ impl Effects {
     }
 
     /// The effects kept, in order.
-    pub fn iter(&self) -> impl Iterator<Item = Args<'_>> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Args<'_>> {
         self.starts.iter().enumerate().map(|(i, &start)| {
             let end = self.starts.get(i + 1).copied().unwrap_or(self.spans.len());
             Args::new(&self.bytes, &self.spans[start..end])

@@ -459,7 +459,7 @@ fn cut<E>(here: &mut Vec<(u64, &E)>, wanted: usize, after: u64) -> u64 {
 }
 
 /// The position of a hash in `SCAN` order.
-fn position(hash: u64) -> u64 {
+pub(crate) fn position(hash: u64) -> u64 {
     hash >> (64 - POSITION_BITS)
 }
 

@@ -17,13 +17,15 @@ impl Shard {
 
     /// Collects effects from now on if somebody waits for changes. To be called whenever that may have become different.
     pub(crate) fn renew_wish_for_changes(&mut self) {
-        self.effects.want(self.wants_changes());
+        self.effects
+            .want(self.wants_changes() || self.durability.is_some());
     }
 
     /// Lets everyone who waits for changes hear of those that the effects collected tell, and forgets the effects.
     #[inline]
     pub(crate) fn settle_effects(&mut self) {
         if !self.effects.is_empty() {
+            self.log_effects();
             self.note_effects();
             self.effects.clear();
         }
@@ -31,6 +33,9 @@ impl Shard {
     }
 
     fn note_effects(&mut self) {
+        if !self.wants_changes() {
+            return;
+        }
         let effects = std::mem::take(&mut self.effects);
         for effect in effects.iter() {
             match key_of(&mut self.commands, effect) {
@@ -62,6 +67,26 @@ impl Shard {
     /// Keys of ours that another shard's coordinator changed.
     pub(crate) fn note_changed_keys(&mut self, keys: Args<'_>) {
         keys.iter().for_each(|key| self.note_change(key));
+    }
+
+    /// The effects collected, for each of `shards` those on keys of its own; none unless they are `wanted`.
+    pub(crate) fn effects_by_owner(
+        &mut self,
+        shards: &[ShardId],
+        wanted: bool,
+    ) -> Vec<Vec<RequestBuffer>> {
+        let mut of_owners: Vec<Vec<RequestBuffer>> = shards.iter().map(|_| Vec::new()).collect();
+        if !wanted {
+            return of_owners;
+        }
+        for effect in self.effects.iter() {
+            let key = key_of(&mut self.commands, effect);
+            let owner = key.map(|key| self.map.owner_of_key(key));
+            if let Some(index) = shards.iter().position(|shard| Some(*shard) == owner) {
+                of_owners[index].push(RequestBuffer::from_args(effect));
+            }
+        }
+        of_owners
     }
 
     /// Takes the effects collected: for each of `shards` the keys of its own that were changed.

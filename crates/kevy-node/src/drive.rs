@@ -1,7 +1,7 @@
 //! The loop that joins a [`Shard`] to its [`Host`]: the only async code of the node.
 //!
-//! A turn: wait; hand in what happened (connections, bytes, messages, time); then drain what came out, messages first so
-//! that other shards start early, then replies. The shard decides everything; the loop only carries.
+//! A turn: wait; hand in what happened (connections, bytes, messages, files, time); then drain what came out: what is to be
+//! written first, then messages so that other shards start early, then replies. The shard decides everything; the loop only carries.
 
 use crate::host::{Event, Host, Patience, Received, Sent, Slot};
 use crate::shard::Shard;
@@ -16,12 +16,18 @@ pub const READS_PER_TURN: usize = 8;
 /// How many messages are handled before connections get their turn again.
 pub const MESSAGES_PER_TURN: usize = 1024;
 
-/// Runs `shard` on `host` until it has shut down.
+/// Runs `shard` on `host` until it has shut down. Calls `on_open` once it serves clients.
 ///
 /// # Errors
-/// What [`Transport::wait`](crate::host::Transport::wait) says: the host cannot go on.
-pub async fn drive<H: Host>(mut shard: Shard, mut host: H) -> io::Result<()> {
+/// What [`Transport::wait`](crate::host::Transport::wait) says: the host cannot go on. Or what the shard says: its data
+/// cannot be loaded, or not be written.
+pub async fn drive<H: Host>(
+    mut shard: Shard,
+    mut host: H,
+    on_open: impl FnOnce(),
+) -> io::Result<()> {
     let mut driver = Driver::new();
+    let mut on_open = Some(on_open);
     while !shard.has_finished() {
         let patience = Patience {
             none: driver.has_work_left,
@@ -30,6 +36,14 @@ pub async fn drive<H: Host>(mut shard: Shard, mut host: H) -> io::Result<()> {
         };
         host.wait(patience, &mut driver.events).await?;
         driver.turn(&mut shard, &mut host);
+        if let Some(failure) = shard.failure() {
+            return Err(io::Error::other(failure.to_owned()));
+        }
+        if !shard.is_loading()
+            && let Some(on_open) = on_open.take()
+        {
+            on_open();
+        }
         if shard.is_shutting_down() {
             host.stop_accepting();
         }
@@ -73,6 +87,9 @@ impl Driver {
         while let Some(slot) = shard.poll_readable() {
             self.read(shard, host, slot);
         }
+        while let Some(operation) = shard.poll_disk() {
+            host.start(operation);
+        }
         let blocked = send_messages(shard, host);
         send_replies(shard, host);
         self.has_work_left =
@@ -85,6 +102,7 @@ impl Driver {
             Event::Readable(slot) => self.read(shard, host, slot),
             Event::Writable(slot) => send(shard, host, slot),
             Event::ShutdownRequested => shard.handle_shutdown(),
+            Event::Disk { task, result } => shard.handle_disk(task, result),
         }
     }
 

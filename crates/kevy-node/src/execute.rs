@@ -33,7 +33,7 @@ impl Shard {
                     position += consumed;
                     let is_last = position == input.len();
                     if self.may_wake() {
-                        self.execute_and_settle(session, args, is_last);
+                        self.execute_and_serve(session, args, is_last);
                     } else {
                         self.execute_and_measure(session, args, is_last);
                     }
@@ -59,12 +59,12 @@ impl Shard {
     }
 
     /// Executes a request while somebody waits for keys of ours: those whom it wakes are served before it is replied to.
-    fn execute_and_settle(&mut self, session: &mut Session, args: Args<'_>, is_last: bool) {
-        let outer = self.begin_settling();
+    fn execute_and_serve(&mut self, session: &mut Session, args: Args<'_>, is_last: bool) {
+        let outer = self.begin_hold();
         let output_before = session.replies.output().len();
         self.execute_and_measure(session, args, is_last);
         self.serve_waiters();
-        if let Some(hold) = self.end_settling(outer) {
+        if let Some(hold) = self.end_hold(outer) {
             self.hold_reply(session, hold, output_before);
         }
     }
@@ -142,6 +142,11 @@ impl Shard {
     /// Why the session may not ask for `found` now, if it may not.
     #[inline]
     fn refusal(&self, session: &Session, found: Found) -> Option<ErrorReply> {
+        if self.loading.is_some() && !Self::is_allowed_while_loading(found) {
+            return Some(ErrorReply::text(
+                "LOADING Redis is loading the dataset in memory",
+            ));
+        }
         if session.is_restricted() {
             let name = self.commands.all()[found.index].full_name;
             if !is_allowed_to_subscribers(name) {
@@ -244,6 +249,16 @@ impl Shard {
         version: RespVersion,
         out: &mut BytesMut,
     ) -> Option<Box<Wait>> {
+        if self.durability.is_some()
+            && command.is_write()
+            && let Some(error) = self.write_refusal()
+        {
+            let index = self.stopwatch.current;
+            self.stats
+                .count_command_error(index, Failure::Rejected, &error);
+            Encoder::new(out, version).error(&error);
+            return None;
+        }
         if self.memory_limit_bytes > 0
             && command.flags.contains(Flags::DENYOOM)
             && !self.make_room()

@@ -93,7 +93,7 @@ impl Shard {
             }
             self.asker = asker;
             let mark = replies.len();
-            let outer = self.begin_settling();
+            let outer = self.begin_hold();
             self.run_single(request.command, args, batch.version, &mut replies);
             batch.lengths.push((request.sequence, replies.len() - mark));
             if (self.stopwatch.is_due() || index + 1 == batch.requests.len())
@@ -103,7 +103,7 @@ impl Shard {
                 batch.slow.push((index, took));
             }
             self.serve_waiters();
-            if let Some(hold) = self.end_settling(outer) {
+            if let Some(hold) = self.end_hold(outer) {
                 batch.lengths.pop();
                 let reply = replies.split_off(mark);
                 self.hold_hopped(from, &batch, request.sequence, reply, hold);
@@ -112,7 +112,7 @@ impl Shard {
         self.settle_stopwatch();
         self.keyspace.set_touching(true);
         batch.replies = replies;
-        self.send(from, Message::Replies(batch));
+        self.send_reply(from, Message::Replies(batch));
     }
 
     /// Holds the reply of a request of a batch back; it comes by itself.
@@ -126,7 +126,7 @@ impl Shard {
     ) {
         if let (Some(slot), Some(connection)) = (batch.slot, batch.connection) {
             let late = Batch::late_reply(slot, connection, batch.version, sequence, reply);
-            self.send_settled(Some(hold), from, Message::Replies(late));
+            self.send_after(hold, from, Message::Replies(late));
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! One host value belongs to one shard. [`drive`](crate::drive::drive) owns both and is the only place that awaits.
 
+use crate::log::{DiskAction, DiskFault, DiskOperation, DiskResult, DiskTask};
 use crate::message::Message;
 use core::net::IpAddr;
 use kevy_proto::ids::ShardId;
@@ -10,9 +11,9 @@ use kevy_proto::time::{Instant, Now};
 use std::io;
 
 /// Everything one shard's driver needs.
-pub trait Host: Transport + Mesh + Clock {}
+pub trait Host: Transport + Mesh + Clock + Storage {}
 
-impl<H: Transport + Mesh + Clock> Host for H {}
+impl<H: Transport + Mesh + Clock + Storage> Host for H {}
 
 /// Reads the clocks.
 pub trait Clock {
@@ -64,7 +65,7 @@ pub struct Peer {
     pub connected_total: usize,
 }
 
-/// Something that happened to a shard's connections.
+/// Something that happened to a shard's connections and files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A connection was accepted at `slot`.
@@ -80,6 +81,13 @@ pub enum Event {
     Writable(Slot),
     /// The process was asked to stop (SIGTERM, SIGINT).
     ShutdownRequested,
+    /// An operation on a file has ended.
+    Disk {
+        /// What it was for.
+        task: DiskTask,
+        /// How it ended.
+        result: DiskResult,
+    },
 }
 
 /// What [`Transport::receive_bytes`] found.
@@ -150,24 +158,25 @@ pub trait Mesh {
     fn receive_message(&mut self) -> Option<(ShardId, Message)>;
 }
 
-/// Files of the data directory. Each name is a plain file name inside of it.
-pub trait Disk {
-    /// The whole content of a file.
-    ///
-    /// # Errors
-    /// As the file system says; [`io::ErrorKind::NotFound`] if there is no such file.
-    fn read(&mut self, name: &str) -> impl Future<Output = io::Result<Vec<u8>>>;
+/// The files of the data directory while the shard is at work: operations run beside its turns.
+pub trait Storage {
+    /// Begins `operation`; its end comes as [`Event::Disk`]. Operations on one file may overlap only in that a sync covers
+    /// the writes that had ended before it began.
+    fn start(&mut self, operation: DiskOperation);
+}
 
-    /// Replaces a file so that after a crash either the old or the new content is there: written to a temporary file,
-    /// synced, renamed, directory synced.
+/// Files of the data directory, one operation after the other: at the start, and for tools. Each name is a plain file name
+/// inside of it.
+pub trait Disk {
+    /// Does something with a file.
     ///
     /// # Errors
-    /// As the file system says; the old content then still stands.
-    fn replace(&mut self, name: &str, content: &[u8]) -> impl Future<Output = io::Result<()>>;
+    /// As the file system says; [`io::ErrorKind::NotFound`] if a file that is to be read is not there.
+    fn perform(&mut self, file: &str, action: DiskAction) -> impl Future<Output = DiskResult>;
 
     /// Names of the files there are, in byte order.
     ///
     /// # Errors
     /// As the file system says.
-    fn list(&mut self) -> impl Future<Output = io::Result<Vec<String>>>;
+    fn list(&mut self) -> impl Future<Output = Result<Vec<String>, DiskFault>>;
 }

@@ -15,6 +15,7 @@ mod changes;
 pub mod command_table;
 pub mod commands;
 pub mod drive;
+pub mod durability;
 mod execute;
 pub mod histogram;
 mod hop;

@@ -9,7 +9,9 @@
 //!   between the two `Offer` -> `Restore`, or `Served`.
 
 use crate::blocking::{Offer, Registration, Served};
+use crate::durability::Commit;
 use crate::host::Slot;
+use crate::log::Survey;
 use crate::query::{Answer, Query};
 use crate::slow_log::SlowRequest;
 use crate::subscriptions::Publication;
@@ -18,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 use kevy_engine::keyspace::Detached;
 use kevy_engine::{Command, Event};
 use kevy_proto::ids::{ConnectionId, TransactionId};
-use kevy_proto::resp::{Args, RequestBuffer, RespVersion, Span};
+use kevy_proto::resp::{Args, ErrorReply, RequestBuffer, RespVersion, Span};
 use kevy_proto::time::Now;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,8 +40,8 @@ pub enum Message {
     WatchHit(TransactionId),
     /// The locks were not free and waiting was not asked for. Nothing is held.
     Refused(TransactionId),
-    /// The locks were not taken: the command needs memory, and there is none to be had. Nothing is held.
-    NoMemory(TransactionId),
+    /// The locks were not taken: the shard cannot carry the command out. Nothing is held.
+    Denied(TransactionId, Obstacle),
     /// Run this part of a transaction and let its locks go.
     Run(Box<Part>),
     /// What came of a part.
@@ -52,8 +54,18 @@ pub enum Message {
     Lent(TransactionId, Lent),
     /// Put these entries back.
     Restore(Box<Restored>),
-    /// Let the locks of a transaction go; nothing was done.
+    /// Let the locks of a transaction go; nothing was changed.
     Release(TransactionId),
+    /// Log what the transaction changed, and let its locks go.
+    Commit(Commit),
+    /// Say when everything logged so far is durable; `Durable` answers.
+    Settle(TransactionId),
+    /// These transactions of yours are durable here.
+    Durable(Vec<u64>),
+    /// What my log tells about transactions over several shards.
+    Surveyed(Box<Survey>),
+    /// I have made durable what was decided about earlier transactions, and can serve.
+    Opened,
     /// Something about the shard itself, for the control plane.
     Ask(TransactionId, Query),
     /// The answer.
@@ -62,8 +74,8 @@ pub enum Message {
     Offer(Box<Offer>),
     /// The reply of a session's request, which it waited for.
     Served(Box<Served>),
-    /// Everybody was served who waited for keys of a transaction, as [`Restored::tell_settled`] asked to be told.
-    Settled(TransactionId),
+    /// Everybody was served who waited for keys of a transaction, as [`Restored::tell_served`] asked to be told.
+    WokenServed(TransactionId),
     /// A session waits no longer.
     StopWaiting(TransactionId),
     /// A request took long: for the slow log.
@@ -211,12 +223,33 @@ pub struct Lock {
     pub wait: bool,
     /// Whether the command may need more memory.
     pub grows: bool,
+    /// Whether it may change something.
+    pub writes: bool,
     /// The connection whose watches here are to be looked at once the locks are held.
     pub watcher: Option<ConnectionId>,
     /// Who asked.
     pub asker: Asker,
     /// Keys whose entries are to be taken along once the locks are held (empty: none), in the order of the answer.
     pub take: RequestBuffer,
+}
+
+/// Why a shard cannot carry out a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// It needs memory, and there is none to be had.
+    NoMemory,
+    /// Writes are refused with this error.
+    Refusal(ErrorReply),
+}
+
+impl Obstacle {
+    /// What the client is told.
+    pub fn error(self) -> ErrorReply {
+        match self {
+            Self::NoMemory => ErrorReply::OutOfMemory,
+            Self::Refusal(error) => error,
+        }
+    }
 }
 
 /// What a transaction, or a single request, needs to itself on one shard.
@@ -252,6 +285,8 @@ pub struct Part {
     pub now: Now,
     /// Who asked.
     pub asker: Asker,
+    /// How to log it, if it may change something.
+    pub commit: Option<Commit>,
 }
 
 /// Commands of an `EXEC` that follow each other on one shard.
@@ -278,6 +313,8 @@ pub struct Lent {
     pub wants_changes: bool,
     /// Whether blocked sessions wait for keys there.
     pub has_waiters: bool,
+    /// Whether the owner logs effects.
+    pub wants_effects: bool,
 }
 
 /// Entries on their way back.
@@ -289,6 +326,10 @@ pub struct Restored {
     pub entries: Vec<Detached>,
     /// Keys that it changed, if somebody there waits for changes.
     pub changed: RequestBuffer,
+    /// What it did, if that is logged there.
+    pub effects: Vec<RequestBuffer>,
+    /// How to log that, unless the transaction goes on.
+    pub commit: Option<Commit>,
     /// What happened to keys.
     pub events: Vec<Event>,
     /// Who asked for the changes.
@@ -300,7 +341,7 @@ pub struct Restored {
     /// The offer that the changes follow from, of whatever shard.
     pub offer: Option<TransactionId>,
     /// Whether the coordinator wants to hear when those are served who waited for the keys.
-    pub tell_settled: bool,
+    pub tell_served: bool,
 }
 
 impl Restored {
@@ -310,12 +351,14 @@ impl Restored {
             transaction,
             entries,
             changed: RequestBuffer::new(),
+            effects: Vec::new(),
+            commit: None,
             events: Vec::new(),
             asker: Asker::default(),
             keep_locks: false,
             registration: None,
             offer: None,
-            tell_settled: false,
+            tell_served: false,
         }
     }
 }
@@ -329,4 +372,6 @@ pub struct Partial {
     pub keys: usize,
     /// Of commands of an `EXEC` those that belong into the slow log, and how long they took.
     pub slow: Vec<(RequestBuffer, Duration)>,
+    /// Whether the transaction has changed something there that is to be logged.
+    pub has_effects: bool,
 }

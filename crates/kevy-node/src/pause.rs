@@ -90,7 +90,7 @@ impl Shard {
 
     /// What happens to keys whose time has come, when nothing special is going on.
     pub(crate) fn expiry_mode(&self) -> ExpiryMode {
-        if self.pausing.is_on() {
+        if self.pausing.is_on() || self.write_refusal().is_some() {
             ExpiryMode::Hide
         } else {
             ExpiryMode::Remove

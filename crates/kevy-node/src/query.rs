@@ -1,5 +1,6 @@
 //! What the control plane asks of every shard, and what they answer.
 
+use crate::durability::{SaveKind, SaveReport};
 use crate::host::Slot;
 use crate::message::Message;
 use crate::observation::{Observation, Observed};
@@ -65,6 +66,8 @@ pub enum Query {
     Pause(PauseMode, Instant),
     /// Let them go on (`CLIENT UNPAUSE`).
     Unpause,
+    /// Take a snapshot; answer when it has ended (with 1 if it failed), or at once.
+    Save(SaveKind, bool),
 }
 
 impl Query {
@@ -118,6 +121,19 @@ impl Answer {
             | Self::Keys(_)
             | Self::Observed(_)
             | Self::Done => Vec::new(),
+        }
+    }
+
+    /// What it tells about snapshots and the log.
+    pub(crate) fn save_report(self) -> Option<SaveReport> {
+        match self {
+            Self::Summary(summary) => summary.persistence,
+            Self::Clients(_)
+            | Self::Count(_)
+            | Self::Counts(_)
+            | Self::Keys(_)
+            | Self::Observed(_)
+            | Self::Done => None,
         }
     }
 
@@ -275,10 +291,7 @@ impl Shard {
                 Answer::Done
             }
             Query::CountKeys(slot) => Answer::Count(self.keyspace.count_in_slot(slot)),
-            Query::Keys(slot, limit) => {
-                let entries = self.keyspace.keys_in_slot(slot, limit).into_iter();
-                Answer::Keys(entries.map(|entry| entry.key().to_vec()).collect())
-            }
+            Query::Keys(slot, limit) => Answer::Keys(self.keys_in_slot(slot, limit)),
             Query::Publish(publication) => Answer::Count(self.deliver(&publication)),
             Query::Topics(topic, pattern) => Answer::Keys(self.topics(topic, pattern.as_deref())),
             Query::Track {
@@ -304,12 +317,22 @@ impl Shard {
                 self.unpause();
                 Answer::Done
             }
+            Query::Save(kind, true) => return self.want_snapshot(kind, Some((from, id))),
+            Query::Save(kind, false) => {
+                self.want_snapshot(kind, None);
+                Answer::Done
+            }
             Query::Subscribers(topic, names) => {
                 let count = |name: &Bytes| self.subscriptions.subscribers(topic, name);
                 Answer::Counts(names.iter().map(count).collect())
             }
         };
         self.send(from, Message::Told(id, Box::new(answer)));
+    }
+
+    fn keys_in_slot(&self, slot: u16, limit: usize) -> Vec<Vec<u8>> {
+        let entries = self.keyspace.keys_in_slot(slot, limit).into_iter();
+        entries.map(|entry| entry.key().to_vec()).collect()
     }
 
     /// What our sessions listen to, of what matches the pattern if there is one.

@@ -2,6 +2,8 @@
 //!
 //! While nothing is outstanding a reply is written straight into the output. A request that runs elsewhere takes a
 //! number; replies that come after it wait behind it until it is completed.
+//!
+//! Output may be *held* until the log is durable up to a position; only what is free is sent.
 
 use bytes::{Buf, BytesMut};
 use std::collections::VecDeque;
@@ -18,6 +20,12 @@ pub struct ReplyOrder {
     waiting_bytes: usize,
     /// One more than the highest number that was completed.
     completed_end: u64,
+    /// Bytes of the output that were sent and forgotten.
+    sent: u64,
+    /// Up to where output may be sent, counted as `sent` is. Invariant: not before `sent`, not behind the output's end.
+    free_end: u64,
+    /// Up to where output waits, and for which position of the log; both ascend.
+    held: VecDeque<(u64, u64)>,
 }
 
 /// What a request that was not replied to directly waits for.
@@ -157,9 +165,48 @@ impl ReplyOrder {
         self.waiting.len()
     }
 
-    /// Bytes that can be sent now.
+    /// Bytes of replies that are known and in order.
     pub fn output(&self) -> &[u8] {
         &self.output
+    }
+
+    /// Of the output, the bytes that can be sent now.
+    pub fn sendable(&self) -> &[u8] {
+        &self.output[..(self.free_end - self.sent) as usize]
+    }
+
+    /// Lets all output go that does not wait behind such as is held.
+    #[inline]
+    pub fn let_go(&mut self) {
+        if self.held.is_empty() {
+            self.free_end = self.end();
+        }
+    }
+
+    /// Lets output that came since wait until the log is durable up to `position`. Whether this is the first that waits.
+    pub fn hold_until(&mut self, position: u64) -> bool {
+        let end = self.end();
+        let last = self.held.back().map_or(self.free_end, |(end, _)| *end);
+        if end == last {
+            return false;
+        }
+        self.held.push_back((end, position));
+        self.held.len() == 1
+    }
+
+    /// The log is durable up to `synced`. Whether output still waits.
+    pub fn release(&mut self, synced: u64) -> bool {
+        while let Some((end, position)) = self.held.front()
+            && *position <= synced
+        {
+            self.free_end = *end;
+            self.held.pop_front();
+        }
+        !self.held.is_empty()
+    }
+
+    fn end(&self) -> u64 {
+        self.sent + self.output.len() as u64
     }
 
     /// Bytes held for this connection.
@@ -169,7 +216,9 @@ impl ReplyOrder {
 
     /// Forgets `count` bytes of the output: they were sent.
     pub fn consume(&mut self, count: usize) {
-        self.output.advance(count.min(self.output.len()));
+        let count = count.min(self.output.len());
+        self.output.advance(count);
+        self.sent += count as u64;
         if self.output.is_empty() {
             if self.output.capacity() > KEPT_BYTES {
                 self.output = BytesMut::new();
@@ -223,6 +272,31 @@ mod tests {
         order.push_out_of_band(b"e");
         assert_eq!(order.output(), b"ab01cd2e");
         assert_eq!(order.len_bytes(), 8);
+    }
+
+    #[test]
+    fn held_output_goes_when_the_log_is_durable_and_in_order() {
+        let mut order = ReplyOrder::default();
+        order.push(BytesMut::from("a"));
+        assert_eq!(order.sendable(), b"", "its turn is not over");
+        order.let_go();
+        order.push(BytesMut::from("b"));
+        assert_eq!(order.sendable(), b"a");
+        assert!(order.hold_until(10));
+        order.push(BytesMut::from("c"));
+        assert!(!order.hold_until(20));
+        assert!(!order.hold_until(30), "nothing came since");
+        order.consume(1);
+        assert_eq!(order.sendable(), b"");
+        order.push(BytesMut::from("d"));
+        order.let_go();
+        assert_eq!(order.sendable(), b"", "it does not overtake");
+        assert!(order.release(19));
+        assert_eq!(order.sendable(), b"b");
+        assert!(!order.release(20));
+        assert_eq!(order.sendable(), b"bc");
+        order.let_go();
+        assert_eq!(order.sendable(), b"bcd");
     }
 
     #[test]

@@ -9,10 +9,12 @@
 use crate::announcements::Announcements;
 use crate::blocking::Blocking;
 use crate::command_table::CommandTable;
+use crate::durability::{Durability, Loading, Logging, Settling};
 use crate::histogram::Histograms;
 use crate::host::{Peer, Slot};
 use crate::latency::{Event, Latencies};
 use crate::lock_table::{LockTable, Ticket};
+use crate::log::JournalConfig;
 use crate::message::{Batch, Message};
 use crate::monitor::Monitors;
 use crate::pause::Pausing;
@@ -29,7 +31,7 @@ use crate::watch::Watches;
 use bytes::BytesMut;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kevy_engine::keyspace::{EvictionPolicy, Partition};
+use kevy_engine::keyspace::{EvictionPolicy, ExpiryMode, Partition};
 use kevy_engine::{Effects, Keyspace};
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
 use kevy_proto::resp::Limits;
@@ -64,6 +66,8 @@ pub struct ShardConfig {
     pub process: Process,
     /// When it starts.
     pub now: Now,
+    /// Its files; without any it keeps everything in memory only.
+    pub journal: Option<JournalConfig>,
 }
 
 /// One core's data plane.
@@ -112,6 +116,16 @@ pub struct Shard {
     /// Transactions of our own sessions, by their sequence numbers.
     pub(crate) transactions: BTreeMap<u64, Transaction>,
     pub(crate) next_transaction: u64,
+    /// Transactions of ours that are not durable everywhere, by their sequence numbers.
+    pub(crate) settling: BTreeMap<u64, Settling>,
+    /// The log, once it is open.
+    pub(crate) durability: Option<Box<Durability>>,
+    /// Where effects go.
+    pub(crate) logging: Logging,
+    /// Set until the files of all shards are loaded.
+    pub(crate) loading: Option<Box<Loading>>,
+    /// Why the shard cannot go on.
+    pub(crate) failure: Option<String>,
     /// Where entries of several shards meet for a command that needs them together. Empty between uses.
     pub(crate) meeting: Keyspace,
     /// For each shard, messages that its queue did not take yet.
@@ -192,6 +206,11 @@ impl Shard {
             waiting: BTreeMap::new(),
             transactions: BTreeMap::new(),
             next_transaction: 0,
+            settling: BTreeMap::new(),
+            durability: None,
+            logging: Logging::default(),
+            loading: Loading::begin(&config, shards),
+            failure: None,
             outboxes: (0..shards).map(|_| VecDeque::new()).collect(),
             local: VecDeque::new(),
             batches: (0..shards).map(|_| None).collect(),
@@ -229,6 +248,7 @@ impl Shard {
         self.now = now;
         self.end_pause_if_due();
         self.end_overdue_waits();
+        self.drive_snapshot();
         if now.monotonic >= self.next_cron {
             self.run_cron();
         }
@@ -241,6 +261,7 @@ impl Shard {
         self.expire();
         self.close_idle_clients();
         self.close_slow_clients();
+        self.want_snapshot_if_due();
         self.stats.sample(now, self.keyspace.used_bytes());
         self.advance_shutdown();
     }
@@ -317,7 +338,7 @@ impl Shard {
             return;
         };
         session.replies.consume(count);
-        session.awaits_writable = !session.replies.output().is_empty();
+        session.awaits_writable = !session.replies.sendable().is_empty();
         if session.is_drained() {
             self.close(slot);
         }
@@ -355,7 +376,11 @@ impl Shard {
 
     /// When [`Shard::handle_time`] is due at the latest.
     pub fn deadline(&self) -> Instant {
-        let others = [self.pausing.until(), self.blocking.deadline()];
+        let others = [
+            self.pausing.until(),
+            self.blocking.deadline(),
+            self.disk_deadline(),
+        ];
         let earliest = others.into_iter().flatten().min();
         earliest.map_or(self.next_cron, |due| due.min(self.next_cron))
     }
@@ -380,11 +405,12 @@ impl Shard {
     /// The next session with output to send.
     pub fn poll_output(&mut self) -> Option<Slot> {
         while let Some(slot) = self.with_output.pop_front() {
+            self.gate_output(slot);
             let Some(session) = self.session_mut(slot) else {
                 continue;
             };
             session.in_output_list = false;
-            if !session.awaits_writable && !session.replies.output().is_empty() {
+            if !session.awaits_writable && !session.replies.sendable().is_empty() {
                 return Some(slot);
             }
             if session.is_drained() {
@@ -402,7 +428,7 @@ impl Shard {
     /// Bytes to send to the client at `slot`.
     pub fn output(&self, slot: Slot) -> &[u8] {
         self.session(slot)
-            .map_or(&[], |session| session.replies.output())
+            .map_or(&[], |session| session.replies.sendable())
     }
 
     /// The next connection to close.
@@ -449,9 +475,11 @@ impl Shard {
 
     /// Whether a queue to another shard is so full that clients must wait.
     fn is_congested(&self) -> bool {
-        self.outboxes
-            .iter()
-            .any(|outbox| outbox.len() >= OUTBOX_MESSAGES)
+        self.is_log_congested()
+            || self
+                .outboxes
+                .iter()
+                .any(|outbox| outbox.len() >= OUTBOX_MESSAGES)
     }
 
     /// Sends `message` to `to`, which may be this shard.
@@ -465,13 +493,13 @@ impl Shard {
 
     /// Serves who waits, handles messages to ourselves and goes on with sessions that were unblocked, until there is nothing
     /// left of all that. Not from within a handler: a loop, no recursion.
-    fn handle_local(&mut self) {
+    pub(crate) fn handle_local(&mut self) {
         loop {
             self.serve_waiters();
             if let Some(message) = self.local.pop_front() {
                 self.dispatch_message(self.id, message);
-            } else if let Some((to, message)) = self.blocking.waiters.settling.poll() {
-                self.send(to, message);
+            } else if let Some((to, message)) = self.blocking.waiters.holds.poll() {
+                self.send_reply(to, message);
             } else if let Some(slot) = self.blocking.resumed.pop_front() {
                 self.resume(slot);
             } else if !self.announce() {
@@ -490,7 +518,7 @@ impl Shard {
             Message::Lock(lock) => self.lock(from, *lock),
             Message::Granted(id, lent) => self.lock_granted(id, from, lent),
             Message::Refused(id) => self.lock_refused(id),
-            Message::NoMemory(id) => self.lock_denied(id),
+            Message::Denied(id, obstacle) => self.lock_denied(id, obstacle),
             Message::WatchHit(id) => self.watch_hit(id),
             Message::Run(part) => self.run_part(from, &part),
             Message::RunHeld(steps) => self.run_held(from, &steps),
@@ -499,11 +527,16 @@ impl Shard {
             Message::Ran(id, partial) => self.part_ran(id, from, *partial),
             Message::Restore(restored) => self.restore(*restored),
             Message::Release(id) => self.release(id),
+            Message::Commit(commit) => self.commit_and_release(&commit),
+            Message::Settle(id) => self.acknowledge_once_durable(id),
+            Message::Durable(sequences) => self.note_durable(&sequences),
+            Message::Surveyed(survey) => self.take_survey(from, *survey),
+            Message::Opened => self.count_opened(from),
             Message::Ask(id, query) => self.answer(from, id, query),
             Message::Told(id, answer) => self.told(id, from, *answer),
             Message::Offer(offer) => self.take_offer(from, *offer),
             Message::Served(served) => self.take_served(*served),
-            Message::Settled(id) => self.owner_settled(id),
+            Message::WokenServed(id) => self.owner_has_served(id),
             Message::StopWaiting(id) => self.remove_waiter(id),
             Message::Slow(request) => self.keep_slow(*request),
             Message::Unwatch(connection) => self.unwatch(connection),
@@ -569,7 +602,7 @@ impl Shard {
         }
     }
 
-    fn other_shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+    pub(crate) fn other_shards(&self) -> impl Iterator<Item = ShardId> + use<> {
         let own = self.id.0;
         (0..self.shards())
             .filter(move |index| *index != own)
@@ -608,7 +641,7 @@ impl Shard {
     /// go for one of their parts and stay for another; [`Shard::release`] makes up for it.
     fn expire(&mut self) {
         self.expiry_postponed = !self.locks.is_empty();
-        if self.expiry_postponed || self.pausing.is_on() {
+        if self.expiry_postponed || self.expiry_mode() == ExpiryMode::Hide {
             return;
         }
         self.asker = Asker::default();
@@ -659,6 +692,10 @@ impl Shard {
         } else if over
             || (said_goodbye && others_left == 0 && self.outboxes.iter().all(VecDeque::is_empty))
         {
+            if !self.is_log_settled(until) {
+                self.next_cron = self.now.monotonic + Duration::from_millis(1);
+                return;
+            }
             self.shutdown = Shutdown::Finished;
         }
         self.next_cron = self.now.monotonic + Duration::from_millis(1);

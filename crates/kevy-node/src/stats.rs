@@ -218,6 +218,10 @@ pub struct Summary {
     pub average_ttl_ms: i64,
     /// Changes since the start.
     pub changes: u64,
+    /// What is on disk, unless everything is in memory only.
+    pub persistence: Option<crate::durability::SaveReport>,
+    /// Whether its files are being loaded.
+    pub is_loading: bool,
     /// Claims in the lock table.
     pub claims: usize,
     /// Transactions under way.
@@ -276,6 +280,8 @@ impl Shard {
             keyspace_bytes: self.keyspace.used_bytes(),
             average_ttl_ms: self.keyspace.average_ttl_ms(self.now),
             changes: self.effects.changes(),
+            persistence: self.save_report(),
+            is_loading: self.is_loading(),
             claims: self.locks.len(),
             transactions: self.transactions.len(),
             tracking_clients: sessions()

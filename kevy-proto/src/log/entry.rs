@@ -10,6 +10,9 @@ use unsigned_varint::{decode, encode};
 const EFFECTS: u8 = 1;
 const PART: u8 = 2;
 const DROPPED: u8 = 3;
+const EARLIER_RUNS_SETTLED: u8 = 4;
+const SNAPSHOT_BEGIN: u8 = 5;
+const SNAPSHOT_END: u8 = 6;
 
 /// One entry of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +28,28 @@ pub enum Entry<'a> {
         /// Which they are.
         transactions: Vec<TransactionId>,
     },
+    /// Every shard has made durable what it decided about transactions of the runs before this one: they need no more proof.
+    EarlierRunsSettled,
+    /// The first entry of a snapshot: what the log before it told about transactions, by runs in their order.
+    SnapshotBegin(Vec<SurveyedRun>),
+    /// The last entry of a snapshot.
+    SnapshotEnd {
+        /// How many keys it holds.
+        keys: u64,
+    },
+}
+
+/// What a log told about the transactions of one run that may have to be proven to other shards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SurveyedRun {
+    /// The run.
+    pub run: u64,
+    /// For each coordinator: its transactions before this number are durable at all of their participants.
+    pub settled_below: Vec<(ShardId, u64)>,
+    /// Parts that the log had, and their participants.
+    pub open: Vec<(TransactionId, Vec<ShardId>)>,
+    /// Transactions that are not to be carried out.
+    pub dropped: Vec<TransactionId>,
 }
 
 /// Which transaction, and with whom.
@@ -75,10 +100,7 @@ pub fn push_part<'a>(
     out.extend_from_slice(&[PART]);
     push_id(out, part.id);
     push_number(out, part.settled_below);
-    push_number(out, part.participants.len() as u64);
-    part.participants
-        .iter()
-        .for_each(|shard| push_number(out, u64::from(shard.0)));
+    push_shards(out, &part.participants);
     push_requests(out, requests);
 }
 
@@ -88,6 +110,45 @@ pub fn push_dropped(out: &mut BytesMut, run: u64, transactions: &[TransactionId]
     push_number(out, run);
     push_number(out, transactions.len() as u64);
     transactions.iter().for_each(|id| push_id(out, *id));
+}
+
+/// Appends that earlier runs are settled.
+pub fn push_earlier_runs_settled(out: &mut BytesMut) {
+    out.extend_from_slice(&[EARLIER_RUNS_SETTLED]);
+}
+
+/// Appends the first entry of a snapshot.
+pub fn push_snapshot_begin(out: &mut BytesMut, runs: &[SurveyedRun]) {
+    out.extend_from_slice(&[SNAPSHOT_BEGIN]);
+    push_number(out, runs.len() as u64);
+    for run in runs {
+        push_number(out, run.run);
+        push_number(out, run.settled_below.len() as u64);
+        for (coordinator, below) in &run.settled_below {
+            push_number(out, u64::from(coordinator.0));
+            push_number(out, *below);
+        }
+        push_number(out, run.open.len() as u64);
+        for (id, participants) in &run.open {
+            push_id(out, *id);
+            push_shards(out, participants);
+        }
+        push_number(out, run.dropped.len() as u64);
+        run.dropped.iter().for_each(|id| push_id(out, *id));
+    }
+}
+
+/// Appends the last entry of a snapshot.
+pub fn push_snapshot_end(out: &mut BytesMut, keys: u64) {
+    out.extend_from_slice(&[SNAPSHOT_END]);
+    push_number(out, keys);
+}
+
+fn push_shards(out: &mut BytesMut, shards: &[ShardId]) {
+    push_number(out, shards.len() as u64);
+    shards
+        .iter()
+        .for_each(|shard| push_number(out, u64::from(shard.0)));
 }
 
 fn push_id(out: &mut BytesMut, id: TransactionId) {
@@ -130,6 +191,15 @@ impl<'a> Entries<'a> {
             DROPPED => Ok(Entry::Dropped {
                 run: self.number()?,
                 transactions: self.ids()?,
+            }),
+            EARLIER_RUNS_SETTLED => Ok(Entry::EarlierRunsSettled),
+            SNAPSHOT_BEGIN => Ok(Entry::SnapshotBegin(
+                (0..self.bounded_count()?)
+                    .map(|_| self.surveyed_run())
+                    .collect::<Result<_, _>>()?,
+            )),
+            SNAPSHOT_END => Ok(Entry::SnapshotEnd {
+                keys: self.number()?,
             }),
             kind => Err(EntryFault::Kind(kind)),
         }
@@ -174,6 +244,19 @@ impl<'a> Entries<'a> {
 
     fn ids(&mut self) -> Result<Vec<TransactionId>, EntryFault> {
         (0..self.bounded_count()?).map(|_| self.id()).collect()
+    }
+
+    fn surveyed_run(&mut self) -> Result<SurveyedRun, EntryFault> {
+        Ok(SurveyedRun {
+            run: self.number()?,
+            settled_below: (0..self.bounded_count()?)
+                .map(|_| Ok((self.shard()?, self.number()?)))
+                .collect::<Result<_, _>>()?,
+            open: (0..self.bounded_count()?)
+                .map(|_| Ok((self.id()?, self.shards()?)))
+                .collect::<Result<_, _>>()?,
+            dropped: self.ids()?,
+        })
     }
 
     /// Walks over requests, so that reading them later cannot fail.
@@ -307,6 +390,30 @@ mod tests {
     }
 
     #[test]
+    fn what_a_snapshot_says_of_transactions_comes_back() {
+        let runs = vec![
+            SurveyedRun {
+                run: 9,
+                settled_below: vec![(ShardId(1), 1 << 33)],
+                open: vec![(id(0, 5), vec![ShardId(0), ShardId(3)])],
+                dropped: vec![id(2, 7)],
+            },
+            SurveyedRun::default(),
+        ];
+        let mut out = BytesMut::new();
+        push_snapshot_begin(&mut out, &runs);
+        push_earlier_runs_settled(&mut out);
+        push_snapshot_end(&mut out, 77);
+        let entries: Vec<_> = Entries::of(&out).collect();
+        let expected = [
+            Ok(Entry::SnapshotBegin(runs)),
+            Ok(Entry::EarlierRunsSettled),
+            Ok(Entry::SnapshotEnd { keys: 77 }),
+        ];
+        assert_eq!(entries, expected);
+    }
+
+    #[test]
     fn counts_that_cannot_be_true_are_refused_before_anything_is_allocated() {
         let mut out = BytesMut::new();
         out.extend_from_slice(&[DROPPED, 1]);
@@ -334,7 +441,10 @@ mod tests {
                     Entry::Effects(requests) | Entry::Part(_, requests) => {
                         prop_assert_eq!(read(&requests).len() as u64, requests.len());
                     }
-                    Entry::Dropped { .. } => {}
+                    Entry::Dropped { .. }
+                    | Entry::EarlierRunsSettled
+                    | Entry::SnapshotBegin(_)
+                    | Entry::SnapshotEnd { .. } => {}
                 }
             }
         }

@@ -95,6 +95,7 @@ mod tests {
     /// A segment of five frames that were synced one by one, and where they begin in the file.
     fn segment() -> (Vec<u8>, Vec<usize>) {
         let header = SegmentHeader {
+            kind: crate::log::FileKind::Log,
             shard: ShardId(0),
             shards: 1,
             segment: 3,

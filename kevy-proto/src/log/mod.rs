@@ -14,6 +14,9 @@
 //! An entry is what one command, or one shard's part of a transaction, did: its effects as canonical requests. A frame
 //! counts as a whole or not at all, so that a write that was torn by a crash cannot be read half.
 //!
+//! A *snapshot* is such a file, too: entries that rebuild every key as it was at one position of the log, between one that
+//! says what the log before told about transactions and one that says how many keys there are.
+//!
 //! Each frame says up to where the log was durable when it was written (`synced`). That is what tells a torn tail, which a
 //! crash may leave and which is cut, from damage to bytes that were durable once, which a person must look at: see
 //! [`judge_fault`].
@@ -24,13 +27,14 @@ mod frames;
 mod segment;
 
 pub use entry::{
-    Entries, Entry, EntryFault, Requests, TransactionPart, push_dropped, push_effects, push_part,
+    Entries, Entry, EntryFault, Requests, SurveyedRun, TransactionPart, push_dropped,
+    push_earlier_runs_settled, push_effects, push_part, push_snapshot_begin, push_snapshot_end,
 };
 pub use frame::{
     FRAME_HEADER_BYTES, Frame, FrameFault, Verdict, decode_frame, encode_frame, judge_fault,
 };
 pub use frames::{Frames, SegmentEnd};
-pub use segment::{SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader};
+pub use segment::{FileKind, SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader};
 
 /// The checksum of everything kevy writes: CRC-32C (Castagnoli), as iSCSI and ext4 use it.
 pub fn checksum(bytes: &[u8]) -> u32 {

@@ -7,25 +7,37 @@ use core::fmt;
 /// Length of a segment's header.
 pub const SEGMENT_HEADER_BYTES: usize = 64;
 
-const MAGIC: [u8; 8] = *b"KEVYLOG\n";
+const LOG_MAGIC: [u8; 8] = *b"KEVYLOG\n";
+const SNAPSHOT_MAGIC: [u8; 8] = *b"KEVYSNP\n";
 /// The version of the format that is written, and the newest that is read.
 const FORMAT: u32 = 1;
 /// How many bytes of the header the checksum covers; it stands behind them.
 const CHECKED_BYTES: usize = 44;
 
-/// The first bytes of a segment.
+/// What a file of frames is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A segment of a log.
+    Log,
+    /// A snapshot: the state at `position` of the log; its own frames count from there, too, and were all synced together.
+    Snapshot,
+}
+
+/// The first bytes of a segment, or of a snapshot.
 ///
 /// ```text
-///  0 magic "KEVYLOG\n"   8 format u32   12 shard u16   14 shards u16   16 segment u64   24 position u64
+///  0 magic "KEVYLOG\n" or "KEVYSNP\n"   8 format u32   12 shard u16   14 shards u16   16 segment u64   24 position u64
 /// 32 run u64            40 reserved u32, zero          44 crc32c of the bytes before    48 zeros up to 64
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
+    /// What the file is.
+    pub kind: FileKind,
     /// Whose log it is.
     pub shard: ShardId,
     /// How many shards the process had: keys are placed by it.
     pub shards: u16,
-    /// Counts the segments of the shard's log.
+    /// Counts the segments of the shard's log, and its snapshots.
     pub segment: u64,
     /// The position in the log of the first byte behind this header.
     pub position: u64,
@@ -50,7 +62,10 @@ impl SegmentHeader {
     /// The header as bytes.
     pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[..8].copy_from_slice(match self.kind {
+            FileKind::Log => &LOG_MAGIC,
+            FileKind::Snapshot => &SNAPSHOT_MAGIC,
+        });
         bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         bytes[12..14].copy_from_slice(&self.shard.0.to_le_bytes());
         bytes[14..16].copy_from_slice(&self.shards.to_le_bytes());
@@ -70,9 +85,11 @@ impl SegmentHeader {
         let header = bytes
             .first_chunk::<SEGMENT_HEADER_BYTES>()
             .ok_or(SegmentFault::Short)?;
-        if header[..8] != MAGIC {
-            return Err(SegmentFault::NoSegment);
-        }
+        let kind = match header[..8] {
+            ref magic if *magic == LOG_MAGIC => FileKind::Log,
+            ref magic if *magic == SNAPSHOT_MAGIC => FileKind::Snapshot,
+            _ => return Err(SegmentFault::NoSegment),
+        };
         if u32_at(header, CHECKED_BYTES) != checksum(&header[..CHECKED_BYTES]) {
             return Err(SegmentFault::Checksum);
         }
@@ -82,6 +99,7 @@ impl SegmentHeader {
         }
         let two_bytes = u32_at(header, 12);
         Ok(Self {
+            kind,
             shard: ShardId(two_bytes as u16),
             shards: (two_bytes >> 16) as u16,
             segment: u64_at(header, 16),
@@ -106,8 +124,8 @@ pub(super) fn u64_at(bytes: &[u8], start: usize) -> u64 {
 impl fmt::Display for SegmentFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Short => f.write_str("it ends within the header of a log segment"),
-            Self::NoSegment => f.write_str("it is no log segment of kevy"),
+            Self::Short => f.write_str("it ends within its header"),
+            Self::NoSegment => f.write_str("it is neither a log segment nor a snapshot of kevy"),
             Self::Format(format) => write!(
                 f,
                 "it has format {format}, which is newer than this kevy reads (up to {FORMAT})"
@@ -124,6 +142,7 @@ mod tests {
     use super::*;
 
     const HEADER: SegmentHeader = SegmentHeader {
+        kind: FileKind::Log,
         shard: ShardId(3),
         shards: 4,
         segment: 17,

@@ -28,6 +28,8 @@ pub(crate) struct Inbox {
     pub(crate) arrivals: RefCell<VecDeque<Arrival>>,
     ready: RefCell<VecDeque<(Rc<Connection>, Readiness)>>,
     shutdown_requested: Cell<bool>,
+    /// Ends of operations on files.
+    reports: RefCell<VecDeque<Event>>,
 }
 
 /// A connection that was accepted for a shard.
@@ -48,6 +50,11 @@ impl Inbox {
         self.bell.notify_one();
     }
 
+    pub(crate) fn report(&self, event: Event) {
+        self.reports.borrow_mut().push_back(event);
+        self.bell.notify_one();
+    }
+
     pub(crate) fn request_shutdown(&self) {
         self.shutdown_requested.set(true);
         self.bell.notify_one();
@@ -55,6 +62,7 @@ impl Inbox {
 
     /// Moves everything that is ready to `events`.
     pub(crate) fn collect(&self, events: &mut Vec<Event>) {
+        events.extend(self.reports.borrow_mut().drain(..));
         while let Some((connection, readiness)) = self.ready.borrow_mut().pop_front() {
             let mut state = connection.state.borrow_mut();
             match readiness {

@@ -228,8 +228,11 @@ impl Inner {
                     self.open.remove(&restored.transaction);
                 }
             }
-            Message::Release(transaction) | Message::NoMemory(transaction) => {
+            Message::Release(transaction) | Message::Denied(transaction, _) => {
                 self.open.remove(transaction);
+            }
+            Message::Commit(commit) => {
+                self.open.remove(&commit.id);
             }
             Message::Requests(_)
             | Message::Replies(_)
@@ -241,7 +244,7 @@ impl Inner {
             | Message::Lent(..)
             | Message::Offer(_)
             | Message::Served(_)
-            | Message::Settled(_)
+            | Message::WokenServed(_)
             | Message::StopWaiting(_)
             | Message::Unwatch(_)
             | Message::Notify(_)
@@ -253,6 +256,10 @@ impl Inner {
             | Message::Ask(..)
             | Message::Told(..)
             | Message::Slow(_)
+            | Message::Settle(_)
+            | Message::Durable(_)
+            | Message::Surveyed(_)
+            | Message::Opened
             | Message::ShutDown
             | Message::Goodbye => {}
         }
@@ -267,7 +274,7 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Lock(_) => "lock",
         Message::Granted(..) => "granted",
         Message::Refused(_) => "refused",
-        Message::NoMemory(_) => "no-memory",
+        Message::Denied(..) => "denied",
         Message::Run(_) => "run",
         Message::Ran(..) => "ran",
         Message::WatchHit(_) => "watch-hit",
@@ -276,7 +283,7 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Lent(..) => "lent",
         Message::Offer(_) => "offer",
         Message::Served(_) => "served",
-        Message::Settled(_) => "settled",
+        Message::WokenServed(_) => "woken-served",
         Message::StopWaiting(_) => "stop-waiting",
         Message::Unwatch(_) => "unwatch",
         Message::Notify(_) => "notify",
@@ -287,6 +294,11 @@ pub fn kind(message: &Message) -> &'static str {
         Message::MonitorLeft => "monitor-left",
         Message::Restore(..) => "restore",
         Message::Release(_) => "release",
+        Message::Commit(_) => "commit",
+        Message::Settle(_) => "settle",
+        Message::Durable(_) => "durable",
+        Message::Surveyed(_) => "surveyed",
+        Message::Opened => "opened",
         Message::Ask(..) => "ask",
         Message::Told(..) => "told",
         Message::Slow(_) => "slow",

@@ -11,7 +11,7 @@ mod mesh;
 mod shard_host;
 
 pub use clock::{NodeClock, SeededEntropy, UNIX_START_MILLIS, simulated_time};
-pub use disk::{DiskFaults, SimulatedDisk};
+pub use disk::{Crash, DiskFaults, SimulatedDisk};
 pub use listen::{MAIN_PORT, shard_port};
 pub use mesh::{Sabotage, kind};
 pub use shard_host::ShardHost;
@@ -20,6 +20,8 @@ use crate::marks::Marks;
 use crate::swarm::Options;
 use crate::trace::Trace;
 use connection::Inbox;
+use kevy_node::host::Clock;
+use kevy_node::log::{JournalConfig, Opener, open_directory};
 use kevy_proto::ids::ShardId;
 use kevy_proto::rng::Rng;
 use mesh::Queues;
@@ -39,6 +41,8 @@ pub struct Seat {
     pub entropy: SeededEntropy,
     /// What the seed decided.
     pub options: Rc<Options>,
+    /// Its files, if the node has a disk.
+    pub journal: Option<JournalConfig>,
 }
 
 /// A shard at work: ready once it has shut down.
@@ -55,6 +59,7 @@ pub(crate) struct Process {
     clock: NodeClock,
     queues: Queues,
     inboxes: Vec<Rc<Inbox>>,
+    disk: Option<SimulatedDisk>,
     connected: Cell<usize>,
     acceptors: RefCell<Vec<AbortHandle>>,
 }
@@ -72,6 +77,10 @@ pub struct Node {
     pub sabotage: Option<Sabotage>,
     /// Asks the node to stop when it is notified.
     pub stop: Rc<tokio::sync::Notify>,
+    /// Its disk, if it has one.
+    pub disk: Option<SimulatedDisk>,
+    /// How many times it was started.
+    pub starts: Rc<Cell<u64>>,
     /// Makes its shards.
     pub make_shard: MakeShard,
 }
@@ -83,6 +92,7 @@ impl Node {
     /// The first error of a shard, or its panic as an error.
     pub async fn run(self) -> io::Result<()> {
         let process = Rc::new(self.process());
+        let mut journals = self.open_data(&process.clock).await?.into_iter();
         listen::open(&process).await?;
         let mut shards = JoinSet::new();
         for index in 0..self.options.shards {
@@ -93,6 +103,7 @@ impl Node {
                 host: ShardHost::new(Rc::clone(&process), shard, Rng::from_seed(seed)),
                 entropy: SeededEntropy::from_seed(seed ^ 0xd1ce),
                 options: Rc::clone(&self.options),
+                journal: journals.next(),
             };
             shards.spawn_local((self.make_shard)(seat));
         }
@@ -103,6 +114,23 @@ impl Node {
         stopper.abort();
         process.stop_accepting();
         Ok(())
+    }
+
+    /// Makes the node's files ready for its shards.
+    async fn open_data(&self, clock: &NodeClock) -> io::Result<Vec<JournalConfig>> {
+        let Some(disk) = &self.disk else {
+            return Ok(Vec::new());
+        };
+        self.starts.set(self.starts.get() + 1);
+        let seed = self.seed_for(0xd15c + self.starts.get());
+        let opener = Opener {
+            shards: self.options.shards,
+            run: seed,
+            seed,
+            now: clock.now(),
+        };
+        let journals = open_directory(&mut disk.reliable(), &opener).await;
+        journals.map_err(io::Error::other)
     }
 
     fn process(&self) -> Process {
@@ -116,6 +144,7 @@ impl Node {
             queues,
             inboxes,
             options,
+            disk: self.disk.clone(),
             connected: Cell::new(0),
             acceptors: RefCell::default(),
         }

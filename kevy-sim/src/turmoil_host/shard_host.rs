@@ -3,11 +3,15 @@
 use super::Process;
 use super::clock::simulated_time;
 use super::connection::Connection;
-use crate::marks::Mark;
+use crate::marks::{Mark, Marks};
 use crate::trace;
-use kevy_node::host::{Clock, Event, Mesh, Patience, Received, Sent, Slot, Transport};
+use kevy_node::host::{
+    Clock, Disk, Event, Mesh, Patience, Received, Sent, Slot, Storage, Transport,
+};
+use kevy_node::log::{DiskAction, DiskOperation};
 use kevy_node::message::Message;
 use kevy_proto::ids::ShardId;
+use kevy_proto::log::{Entries, Entry, FRAME_HEADER_BYTES};
 use kevy_proto::rng::Rng;
 use kevy_proto::time::Now;
 use std::io;
@@ -128,6 +132,64 @@ impl ShardHost {
 
     fn connection(&self, slot: Slot) -> Option<&Rc<Connection>> {
         self.slots.get(slot.index())?.as_ref()
+    }
+}
+
+impl Storage for ShardHost {
+    fn start(&mut self, operation: DiskOperation) {
+        let DiskOperation { task, file, action } = operation;
+        let Some(mut disk) = self.process.disk.clone() else {
+            return;
+        };
+        let shard = self.shard.0;
+        self.record(trace::Event::Disk {
+            shard,
+            what: action_name(&action),
+        });
+        note_files(&self.process.marks, &file, &action);
+        let process = Rc::clone(&self.process);
+        tokio::task::spawn_local(async move {
+            let result = disk.perform(&file, action).await;
+            if result.is_err() {
+                process.marks.meet(Mark::DiskFailed);
+            }
+            process.inboxes[usize::from(shard)].report(Event::Disk { task, result });
+        });
+    }
+}
+
+/// What the node does to its files tells what it has met.
+fn note_files(marks: &Marks, file: &str, action: &DiskAction) {
+    match action {
+        DiskAction::Replace(_) if file.contains(".torn-") => marks.meet(Mark::TornTail),
+        DiskAction::Replace(text) if text.windows(9).any(|word| word == b"snapshot ") => {
+            marks.meet(Mark::SnapshotTaken);
+        }
+        DiskAction::Write { bytes, .. } if bytes.len() > FRAME_HEADER_BYTES => {
+            let mut entries = Entries::of(&bytes[FRAME_HEADER_BYTES..]);
+            if matches!(entries.next(), Some(Ok(Entry::Dropped { .. }))) {
+                marks.meet(Mark::TransactionDropped);
+            }
+        }
+        DiskAction::Write { .. }
+        | DiskAction::Sync
+        | DiskAction::Replace(_)
+        | DiskAction::Cut { .. }
+        | DiskAction::Remove
+        | DiskAction::Rename { .. }
+        | DiskAction::Read { .. } => {}
+    }
+}
+
+fn action_name(action: &DiskAction) -> &'static str {
+    match action {
+        DiskAction::Write { .. } => "write",
+        DiskAction::Sync => "sync",
+        DiskAction::Replace(_) => "replace",
+        DiskAction::Cut { .. } => "cut",
+        DiskAction::Remove => "remove",
+        DiskAction::Rename { .. } => "rename",
+        DiskAction::Read { .. } => "read",
     }
 }
 

@@ -51,6 +51,9 @@ impl Workload {
         Self::Vanish,
     ];
 
+    /// Those that can tell, after crashes, what was lost.
+    pub const DURABLE: [Self; 3] = [Self::Pairs, Self::Transfers, Self::Registers];
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -9,10 +9,6 @@
 
 pub(crate) mod clock;
 pub(crate) mod contention;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "nothing is written to disk in this version")
-)]
 pub(crate) mod disk;
 pub(crate) mod entropy;
 pub(crate) mod executor;
@@ -25,8 +21,11 @@ pub(crate) mod spin;
 
 use clock::HostClock;
 use contention::Contention;
+use disk::GlommioDisk;
 use executor::Outstanding;
-use kevy_node::host::{Clock, Event, Mesh, Patience, Received, Sent, Slot, Transport};
+use futures_lite::future::or;
+use kevy_node::host::{Clock, Event, Mesh, Patience, Received, Sent, Slot, Storage, Transport};
+use kevy_node::log::DiskOperation;
 use kevy_node::message::Message;
 use kevy_proto::ids::ShardId;
 use kevy_proto::time::Now;
@@ -36,6 +35,7 @@ use mio::Poll;
 use network::{ConnectionCount, Network};
 use spin::Spin;
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Longest sleep. Doorbells make it needless; it bounds what a fault in them could cost.
@@ -57,6 +57,8 @@ pub(crate) struct HostParts {
     pub(crate) clock: HostClock,
     /// Whether there are enough cores to poll at all.
     pub(crate) may_spin: bool,
+    /// The data directory, if there is one.
+    pub(crate) directory: Option<PathBuf>,
 }
 
 /// One shard's host.
@@ -65,6 +67,7 @@ pub(crate) struct GlommioHost {
     mesh: MeshPort<Message>,
     clock: HostClock,
     outstanding: Outstanding,
+    disk: Option<GlommioDisk>,
     /// What was learned of waiting for clients.
     client_spin: Spin,
     /// What was learned of waiting for other shards' answers.
@@ -79,11 +82,14 @@ impl GlommioHost {
     /// # Errors
     /// As `epoll_ctl(2)`.
     pub(crate) fn new(parts: HostParts) -> io::Result<Self> {
+        let outstanding = Outstanding::default();
+        let directory = parts.directory.as_deref();
         Ok(Self {
+            disk: directory.map(|directory| GlommioDisk::new(directory, outstanding.clone())),
             network: Network::new(parts.poll, parts.listeners, parts.count)?,
             mesh: parts.mesh,
             clock: parts.clock,
-            outstanding: Outstanding::default(),
+            outstanding,
             client_spin: Spin::new(parts.may_spin),
             answer_spin: Spin::new(parts.may_spin),
             contention: Contention::of_this_thread(),
@@ -91,18 +97,12 @@ impl GlommioHost {
         })
     }
 
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "nothing is written to disk in this version")
-    )]
-    /// The count that everyone who starts a glommio operation on this executor must hold.
-    pub(crate) fn outstanding(&self) -> &Outstanding {
-        &self.outstanding
-    }
-
     /// Collects what there is, waiting for the poller at most `timeout`; whether there is something to do.
     fn collect(&mut self, timeout: Duration, events: &mut Vec<Event>) -> io::Result<bool> {
         self.network.collect(timeout, events)?;
+        if let Some(disk) = &self.disk {
+            disk.collect(events);
+        }
         if !self.has_reported_stop && self.mesh.doorbell().stop_requested() {
             self.has_reported_stop = true;
             events.push(Event::ShutdownRequested);
@@ -126,6 +126,10 @@ impl GlommioHost {
     ) -> io::Result<(bool, Duration)> {
         let begin = self.clock.monotonic();
         let budget = self.spin_for(patience).begin();
+        // The ends of operations on files are seen only by giving way to glommio.
+        if self.outstanding.any() {
+            return Ok((false, Duration::ZERO));
+        }
         if budget.is_zero() || self.contention.is_contended(begin.nanos) {
             return Ok((false, Duration::ZERO));
         }
@@ -168,7 +172,11 @@ impl GlommioHost {
         events: &mut Vec<Event>,
     ) -> io::Result<bool> {
         let readiness = self.network.readiness()?;
-        executor::sleep_until_readable(readiness, timeout).await;
+        let sleep = executor::sleep_until_readable(readiness, timeout);
+        match &self.disk {
+            Some(disk) => or(disk.ended(), sleep).await,
+            None => sleep.await,
+        }
         self.collect(Duration::ZERO, events)
     }
 }
@@ -222,6 +230,15 @@ impl Mesh for GlommioHost {
 
     fn receive_message(&mut self) -> Option<(ShardId, Message)> {
         self.mesh.receive()
+    }
+}
+
+impl Storage for GlommioHost {
+    fn start(&mut self, operation: DiskOperation) {
+        match &self.disk {
+            Some(disk) => disk.start(operation),
+            None => debug_assert!(false, "a shard without files asks for {operation:?}"),
+        }
     }
 }
 

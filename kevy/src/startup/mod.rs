@@ -9,6 +9,7 @@ pub(crate) mod logging;
 pub(crate) mod ports;
 pub(crate) mod service_manager;
 pub(crate) mod signals;
+pub(crate) mod std_disk;
 pub(crate) mod usage;
 
 use crate::glommio_host::probe::Unfit;
@@ -65,6 +66,14 @@ pub(crate) enum StartError {
         path: PathBuf,
         /// What the system says.
         error: io::Error,
+    },
+    /// What is in the data directory cannot be used.
+    #[error("data directory {}: {error}", directory.display())]
+    Data {
+        /// The directory.
+        directory: PathBuf,
+        /// Which file, where in it, and what to do.
+        error: String,
     },
     /// A call failed that does not fail on a healthy machine.
     #[error("cannot {doing}: {error}")]

@@ -142,6 +142,7 @@ impl Keyspace {
         change: impl FnOnce(&mut T, &EncodingLimits) -> R,
     ) -> Result<(R, Option<Entry>), ErrorReply> {
         let limits = self.encoding_limits;
+        self.preserve(hash, place);
         let Some(entry) = self.table.get_mut(place) else {
             return Err(ErrorReply::WrongType);
         };

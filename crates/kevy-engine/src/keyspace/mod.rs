@@ -8,6 +8,7 @@
 //! * Changing: [`Keyspace::lookup_for_write`] gives a [`KeyAccess`]: one hash and one probe for reading and writing a key.
 //! * Moving: [`Keyspace::take`] and [`Keyspace::put`] carry an entry to another keyspace as it is.
 //! * Walking: [`Keyspace::scan`], [`Keyspace::iter`], [`Keyspace::random_entry`].
+//! * Keeping: [`Keyspace::begin_snapshot`], [`Keyspace::advance_snapshot`].
 
 mod access;
 mod blob;
@@ -20,6 +21,7 @@ mod growable;
 mod key_access;
 mod object;
 mod part_expiry;
+mod snapshot;
 mod walk;
 
 pub use access::AccessTracking;
@@ -32,17 +34,20 @@ pub use expiry::{Expiry, ExpiryMode};
 pub use growable::StringMut;
 pub use key_access::KeyAccess;
 pub use object::Object;
+pub use snapshot::SnapshotProgress;
 pub use walk::{Cursor, Partition, ScanStep};
 
 use crate::events::Events;
 use crate::segmented::{Keyed, Place, SegmentedTable};
 use crate::value::EncodingLimits;
 use crate::{Effects, Event, EventClasses};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use expiry::Deadlines;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::rng::Rng;
 use kevy_proto::time::{Now, UnixMillis};
+use snapshot::Snapshot;
 
 /// The longest string that a command may make unless it is set otherwise, in bytes: Redis's default `proto-max-bulk-len`.
 pub const LONGEST_STRING_BYTES: usize = 512 * 1024 * 1024;
@@ -90,6 +95,8 @@ pub struct Keyspace {
     events: Events,
     longest_string_bytes: usize,
     eviction_samples: u32,
+    /// Set while a snapshot is taken.
+    snapshot: Option<Box<Snapshot>>,
 }
 
 impl Keyspace {
@@ -120,6 +127,7 @@ impl Keyspace {
             events: Events::default(),
             longest_string_bytes: LONGEST_STRING_BYTES,
             eviction_samples: eviction::DEFAULT_SAMPLES,
+            snapshot: None,
         }
     }
 
@@ -171,6 +179,7 @@ impl Keyspace {
         let hash = self.table.hash(key);
         let place = self.live(hash, key, now, effects);
         if let Some(place) = place {
+            self.preserve(hash, place);
             self.touch(place, now);
         }
         KeyAccess::new(self, key, hash, place, now)
@@ -232,8 +241,10 @@ impl Keyspace {
             .set_expiry(deadline)
     }
 
-    /// Removes every key. The switches, the counters and the hash function stay.
+    /// Removes every key. The switches, the counters and the hash function stay; a snapshot that is being taken is
+    /// given up.
     pub fn clear(&mut self) {
+        self.snapshot = None;
         self.table = SegmentedTable::new(self.seed);
         self.deadlines = Deadlines::default();
         self.part_deadlines = Deadlines::default();
@@ -417,6 +428,7 @@ impl Keyspace {
 
     /// Adds an entry whose key is not there.
     fn insert(&mut self, hash: u64, entry: Entry) -> Place {
+        self.leave_out(hash, entry.key());
         self.used_bytes += entry.memory_bytes();
         if let Some(deadline) = entry.deadline_ms() {
             self.deadlines.add(deadline, hash);
@@ -428,6 +440,7 @@ impl Keyspace {
     }
 
     fn remove_at(&mut self, hash: u64, place: Place) -> Option<Entry> {
+        self.preserve(hash, place);
         let entry = self.table.remove(hash, place)?;
         self.used_bytes -= entry.memory_bytes();
         if let Some(deadline) = entry.deadline_ms() {

@@ -10,16 +10,16 @@
 //! * otherwise by an [`Offer`]: the entry travels to the shard of the session, locked behind it. There the command runs on
 //!   it and the reply is handed to the session in the same turn, or, if the session waits no longer, nothing happens; then
 //!   the entry goes back. What is popped is delivered in the turn in which it is popped, so that nothing needs to be put
-//!   back. Whoever changed the key has its reply only then (`settling`).
+//!   back. Whoever changed the key has its reply only then (`holds`).
 
+mod holds;
 mod owner;
 mod session;
-mod settling;
 
+pub(crate) use holds::HoldId;
+pub use holds::OFFERS_PER_HOLD;
 pub(crate) use owner::Waiters;
 pub(crate) use session::Blocked;
-pub(crate) use settling::HoldId;
-pub use settling::OFFERS_PER_HOLD;
 
 use crate::host::Slot;
 use crate::message::Lent;
@@ -47,7 +47,7 @@ pub(crate) struct Blocking {
     /// Sessions of ours that were unblocked and may have more requests.
     pub(crate) resumed: VecDeque<Slot>,
     /// Transactions of our sessions, by their sequence numbers, whose replies wait for others to be served.
-    concluding: BTreeMap<u64, settling::Concluding>,
+    concluding: BTreeMap<u64, holds::Concluding>,
 }
 
 impl Blocking {

@@ -4,7 +4,7 @@
 //! nobody has it locked, or when a transaction that changed it lets go: the round then takes the lock over before anybody
 //! who waits for it. An offer suspends the round, with the key locked, until the entry is back.
 
-use super::settling::{HoldId, Settling};
+use super::holds::{HoldId, Holds};
 use super::{Offer, Registration, Served, Waiter};
 use crate::lock_table::Ticket;
 use crate::message::{Access, Claim, Message};
@@ -36,7 +36,7 @@ pub(crate) struct Waiters {
     /// The locks of rounds: for each ticket the keys still to be served under it.
     held: BTreeMap<Ticket, Vec<u64>>,
     /// Replies that wait until all this is done.
-    pub(crate) settling: Settling,
+    pub(crate) holds: Holds,
 }
 
 /// Who waits for one key, in the order of arrival.
@@ -70,7 +70,7 @@ impl Waiters {
     /// A key has changed.
     pub(crate) fn note(&mut self, key: &[u8]) {
         if let Some(queue) = self.queues.get_mut(key) {
-            queue.causes.extend(self.settling.join());
+            queue.causes.extend(self.holds.join());
             if !queue.ready {
                 queue.ready = true;
                 self.ready.push_back(key.to_vec());
@@ -83,7 +83,7 @@ impl Waiters {
         for (key, queue) in &mut self.queues {
             let concerned = |waiter: &Arc<Waiter>| waiter.awaited == Awaited::Group;
             if !queue.ready && queue.waiters.values().any(concerned) {
-                queue.causes.extend(self.settling.join());
+                queue.causes.extend(self.holds.join());
                 queue.ready = true;
                 self.ready.push_back(key.clone());
             }
@@ -117,7 +117,7 @@ impl Waiters {
                 if queue.waiters.is_empty()
                     && let Some(queue) = self.queues.remove(&key)
                 {
-                    self.settling.settle(queue.causes);
+                    self.holds.settle(queue.causes);
                 }
             }
         }
@@ -154,7 +154,7 @@ impl Waiters {
             && self.rounds.is_empty()
             && self.offers.is_empty()
             && self.held.is_empty()
-            && self.settling.is_idle()
+            && self.holds.is_idle()
     }
 }
 
@@ -215,13 +215,13 @@ impl Shard {
             }
             if self.can_be_served_here(&round.key, &waiter) {
                 let causes = round.causes.clone();
-                let outer = self.blocking.waiters.settling.inherit(causes);
+                let outer = self.blocking.waiters.holds.inherit(causes);
                 let began = self.clock();
                 if let Some(reply) = self.run_for(&waiter, waiter.request.args()) {
                     self.log_served(waiter.slot, waiter.request.args(), began);
-                    self.unblock(waiter.slot, reply);
+                    self.unblock(waiter.slot, reply, None);
                 }
-                self.blocking.waiters.settling.inherit(outer);
+                self.blocking.waiters.holds.inherit(outer);
             } else if waiter.only_reads() {
                 self.serve_reader(&round.key, waiter);
             } else {
@@ -263,7 +263,7 @@ impl Shard {
         if let Some(reply) = self.run_for(&waiter, request.args()) {
             self.remove_waiter(waiter.id);
             let home = waiter.home();
-            self.send(home, Message::Served(Box::new(Served { waiter, reply })));
+            self.send_reply(home, Message::Served(Box::new(Served { waiter, reply })));
         }
     }
 
@@ -277,8 +277,7 @@ impl Shard {
         }
         let id = self.new_transaction_id();
         self.stats.offers += 1;
-        let settling = &mut self.blocking.waiters.settling;
-        settling.count_offer(&round.causes);
+        self.blocking.waiters.holds.count_offer(&round.causes);
         let key = round.key.clone();
         let lent = self.take_out(
             waiter.asker(),
@@ -306,14 +305,14 @@ impl Shard {
     fn end_round(&mut self, mut round: Round) {
         // Without a lock it begins anew like any other.
         let Some(ticket) = round.ticket else {
-            return self.blocking.waiters.settling.settle(round.causes);
+            return self.blocking.waiters.holds.settle(round.causes);
         };
         if let Some(causes) = self.blocking.waiters.take_ready(&round.key) {
             round.next_place = 0;
             round.causes.extend(causes);
             return self.blocking.waiters.rounds.push_back(round);
         }
-        self.blocking.waiters.settling.settle(round.causes);
+        self.blocking.waiters.holds.settle(round.causes);
         let mut granted = Vec::new();
         let served = fingerprint(&round.key);
         let Some(left) = self.blocking.waiters.held.get_mut(&ticket) else {
@@ -341,7 +340,7 @@ impl Shard {
             }
             if let Some(mut causes) = self.blocking.waiters.take_ready(key) {
                 kept.push(print);
-                causes.extend(self.blocking.waiters.settling.join());
+                causes.extend(self.blocking.waiters.holds.join());
                 self.blocking.waiters.rounds.push_back(Round {
                     key: key.clone(),
                     next_place: 0,

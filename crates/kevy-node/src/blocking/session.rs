@@ -227,12 +227,13 @@ impl Shard {
     }
 
     /// Hands the reply to a blocked session and lets it go on.
-    pub(crate) fn unblock(&mut self, slot: Slot, reply: BytesMut) {
+    /// If replies wait for the disk, this one waits for what `settles` says.
+    pub(crate) fn unblock(&mut self, slot: Slot, reply: BytesMut, settles: Option<TransactionId>) {
         let Some(mut session) = self.take_session(slot) else {
             return;
         };
         if let Some(blocked) = self.stop_waiting(&mut session) {
-            session.replies.complete(blocked.reply_number, reply);
+            self.complete_when_settled(&mut session, blocked.reply_number, reply, settles);
             if session.state == State::Blocked {
                 session.state = State::Open;
                 self.blocking.resumed.push_back(slot);
@@ -272,7 +273,7 @@ impl Shard {
             .and_then(|session| session.blocked.as_mut());
         if let Some(blocked) = blocked {
             let reply = std::mem::take(&mut blocked.timeout_reply);
-            self.unblock(slot, reply);
+            self.unblock(slot, reply, None);
         }
     }
 
@@ -289,7 +290,7 @@ impl Shard {
             let mut reply = BytesMut::new();
             Encoder::new(&mut reply, version).error(&UNBLOCKED);
             self.stats.count_error(&UNBLOCKED);
-            self.unblock(slot, reply);
+            self.unblock(slot, reply, None);
         } else {
             self.time_out(slot);
         }
@@ -312,7 +313,7 @@ impl Shard {
     /// An owner ran a request of ours that consumes nothing.
     pub(crate) fn take_served(&mut self, served: Served) {
         if self.is_waiting(&served.waiter) {
-            self.unblock(served.waiter.slot, served.reply);
+            self.unblock(served.waiter.slot, served.reply, None);
         }
     }
 
@@ -363,7 +364,7 @@ impl Shard {
         if met.wait.is_none() {
             self.log_served(waiter.slot, args, began);
             // The owner hears that the session waits no longer before the entry is back.
-            self.unblock(waiter.slot, met.reply);
+            self.unblock(waiter.slot, met.reply, met.settles);
         }
         self.send_back(met.restored);
     }

@@ -125,6 +125,9 @@ impl Shard {
         }
         self.settings = settings;
         self.apply_memory_settings();
+        if let Some(durability) = &mut self.durability {
+            durability.set_policy(self.settings.persistence.appendfsync);
+        }
         self.apply_notification_settings();
         self.shrink_tracking_table();
     }

@@ -1,10 +1,12 @@
 //! `INFO`: sections and field names as Redis has them, numbers added up over all shards.
 
 mod figures;
+mod persistence;
 mod resources;
 
 use super::connection::REDIS_VERSION;
 use super::{Answered, Outcome};
+use crate::durability::SaveReport;
 use crate::query::{Answer, Finish, Query};
 use crate::session::Session;
 use crate::shard::Shard;
@@ -13,6 +15,7 @@ use crate::subscriptions::Topic;
 use bytes::BytesMut;
 use figures::{command_stats, error_stats, latency_stats};
 use kevy_proto::resp::Args;
+use persistence::persistence;
 use resources::{cpu, memory};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -89,6 +92,12 @@ impl Total {
     /// A number, added up.
     pub(super) fn sum(&self, number: impl Fn(&Summary) -> u64) -> u64 {
         self.summaries.iter().map(number).sum()
+    }
+
+    /// What shards tell about snapshots and the log; nothing, if everything is in memory only.
+    fn save_reports(&self) -> Vec<SaveReport> {
+        let reports = self.summaries.iter().map(|s| s.persistence.clone());
+        reports.flatten().collect()
     }
 
     /// How many different names of a topic have subscribers, on whatever shard.
@@ -186,32 +195,6 @@ fn clients(shard: &Shard, total: &Total) -> String {
                 total.sum(|s| s.tracking_clients as u64).to_string(),
             ),
             ("clients_in_timeout_table", "0".to_owned()),
-        ],
-    )
-}
-
-fn persistence(_: &Shard, total: &Total) -> String {
-    section(
-        "Persistence",
-        &[
-            ("loading", "0".to_owned()),
-            ("async_loading", "0".to_owned()),
-            (
-                "rdb_changes_since_last_save",
-                total.sum(|s| s.changes).to_string(),
-            ),
-            ("rdb_bgsave_in_progress", "0".to_owned()),
-            ("rdb_last_bgsave_status", "ok".to_owned()),
-            ("rdb_last_bgsave_time_sec", "-1".to_owned()),
-            ("rdb_current_bgsave_time_sec", "-1".to_owned()),
-            ("rdb_saves", "0".to_owned()),
-            ("aof_enabled", "0".to_owned()),
-            ("aof_rewrite_in_progress", "0".to_owned()),
-            ("aof_rewrite_scheduled", "0".to_owned()),
-            ("aof_last_rewrite_time_sec", "-1".to_owned()),
-            ("aof_current_rewrite_time_sec", "-1".to_owned()),
-            ("aof_last_bgrewrite_status", "ok".to_owned()),
-            ("aof_last_write_status", "ok".to_owned()),
         ],
     )
 }

@@ -20,6 +20,7 @@ mod key_uses;
 mod latency;
 mod memory;
 pub(crate) mod monitor;
+mod persistence;
 pub(crate) mod pubsub;
 mod server;
 mod slowlog;
@@ -70,6 +71,7 @@ pub fn families() -> impl Iterator<Item = &'static [NodeCommand]> {
         debug::COMMANDS,
         latency::COMMANDS,
         memory::COMMANDS,
+        persistence::COMMANDS,
         pubsub::COMMANDS,
         server::COMMANDS,
         slowlog::COMMANDS,

@@ -144,7 +144,7 @@ fn shutdown(
             _ => return Err(ErrorReply::Syntax),
         }
     }
-    if save == Some(true) {
+    if save == Some(true) && shard.config.journal.is_none() {
         return Err(ErrorReply::text(
             "ERR SHUTDOWN SAVE is not possible: this server keeps its data in memory only",
         ));

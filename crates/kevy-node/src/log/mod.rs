@@ -3,10 +3,24 @@
 //! Pure machines again: they say what is to be written, synced or read, and are told how that ended. The host does it
 //! beside the shard's turns. Decision record 0008 tells why the log looks as it does; `kevy_proto::log` draws its bytes.
 
+mod directory;
+mod journal;
+mod loader;
 mod manifest;
+mod operation;
+mod replay;
+mod snapshot;
 mod survey;
 mod writer;
 
+pub use directory::{DirectoryFault, Opener, load_directory, open_directory, write_directory};
+pub use journal::{Journal, JournalConfig, JournalNews, SEGMENT_BYTES};
+pub use loader::{LoadFault, LoadProgress, LoadReason, Loader, PIECE_BYTES, Piece, TornTail};
 pub use manifest::{Files, LAYOUT_FILE, Layout, Manifest, ManifestFault, SnapshotFile};
+pub use operation::{DiskAction, DiskFault, DiskOperation, DiskResult, DiskTask};
+pub use replay::replay;
+pub use snapshot::SnapshotWriter;
 pub use survey::{Survey, incomplete};
-pub use writer::{LogWriter, Operation, RETRY_AFTER, SYNC_INTERVAL, SyncPolicy};
+pub use writer::{
+    LogWriter, Operation, RETRY_AFTER, SYNC_INTERVAL, SyncPolicy, WRITE_BYTES, WRITE_DELAY,
+};

@@ -5,15 +5,17 @@
 //! bounded by what was in flight. [`incomplete`] compares what all shards found. Pure: who reads the logs is somebody else.
 
 use kevy_proto::ids::{ShardId, TransactionId};
-use kevy_proto::log::{Entry, TransactionPart};
+use kevy_proto::log::{Entry, SurveyedRun, TransactionPart};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one shard's log tells about transactions over several shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     runs: BTreeMap<u64, Run>,
-    /// The run whose entries are being read.
-    run: u64,
+    /// The runs in the order in which they wrote; the last is the one whose entries are being read.
+    order: Vec<u64>,
+    /// The run that knew everything before it to be settled.
+    settled_before: Option<u64>,
 }
 
 /// Transactions of one run of the process, of each run its own numbers.
@@ -30,24 +32,81 @@ struct Run {
 impl Survey {
     /// Entries from now on were written by `run`.
     pub fn begin_run(&mut self, run: u64) {
-        self.run = run;
+        if self.order.last() != Some(&run) {
+            self.order.push(run);
+        }
     }
 
     /// Looks at the next entry of the log.
     pub fn note(&mut self, entry: &Entry<'_>) {
         match entry {
-            Entry::Effects(_) => {}
-            Entry::Part(part, _) => self.runs.entry(self.run).or_default().note(part),
+            Entry::Effects(_) | Entry::SnapshotEnd { .. } => {}
+            Entry::Part(part, _) => self.note_part(part),
             Entry::Dropped { run, transactions } => {
                 let run = self.runs.entry(*run).or_default();
                 run.dropped.extend(transactions);
             }
+            Entry::EarlierRunsSettled => self.settle_earlier_runs(),
+            Entry::SnapshotBegin(runs) => self.adopt(runs),
         }
+    }
+
+    /// Looks at a part that the run under way writes.
+    pub fn note_part(&mut self, part: &TransactionPart) {
+        let run = self.order.last().copied().unwrap_or_default();
+        self.runs.entry(run).or_default().note(part);
+    }
+
+    fn settle_earlier_runs(&mut self) {
+        self.settled_before = self.order.last().copied();
+        let last = self.settled_before.unwrap_or_default();
+        self.order.retain(|run| *run == last);
+        self.runs.retain(|run, _| *run == last);
+    }
+
+    /// What a snapshot said of the log before it.
+    fn adopt(&mut self, runs: &[SurveyedRun]) {
+        for surveyed in runs {
+            self.begin_run(surveyed.run);
+            let run = Run {
+                settled_below: surveyed.settled_below.iter().copied().collect(),
+                open: surveyed.open.iter().cloned().collect(),
+                dropped: surveyed.dropped.iter().copied().collect(),
+            };
+            self.runs.insert(surveyed.run, run);
+        }
+    }
+
+    /// For a snapshot: what is known so far, by runs in their order. Whether earlier runs are settled is said again behind
+    /// it, by who takes the snapshot.
+    pub fn surveyed_runs(&self) -> Vec<SurveyedRun> {
+        let empty = Run::default();
+        let surveyed = self.order.iter().map(|number| {
+            let run = self.runs.get(number).unwrap_or(&empty);
+            SurveyedRun {
+                run: *number,
+                settled_below: run.settled_below.iter().map(|(c, b)| (*c, *b)).collect(),
+                open: run.open.iter().map(|(id, p)| (*id, p.clone())).collect(),
+                dropped: run.dropped.iter().copied().collect(),
+            }
+        });
+        surveyed.collect()
+    }
+
+    /// Whether the run under way knows that everything before it is settled.
+    pub fn has_settled_earlier_runs(&self) -> bool {
+        self.settled_before.is_some() && self.settled_before == self.order.last().copied()
     }
 
     /// How many parts are kept, of all runs.
     pub fn open_parts(&self) -> usize {
         self.runs.values().map(|run| run.open.len()).sum()
+    }
+
+    /// The runs that came before one that knew them to be settled.
+    fn before(&self, settled: &BTreeSet<u64>) -> impl Iterator<Item = u64> {
+        let end = self.order.iter().rposition(|run| settled.contains(run));
+        self.order[..end.unwrap_or_default()].iter().copied()
     }
 }
 
@@ -66,11 +125,14 @@ impl Run {
 /// Of each run the transactions that are not to be carried out: an earlier recovery dropped them, or a participant has no
 /// part. `surveys` has one element per shard, in the order of their numbers.
 pub fn incomplete(surveys: &[Survey]) -> BTreeMap<u64, BTreeSet<TransactionId>> {
+    let settled: BTreeSet<u64> = surveys.iter().filter_map(|s| s.settled_before).collect();
+    let proven: BTreeSet<u64> = surveys.iter().flat_map(|s| s.before(&settled)).collect();
     let runs: BTreeSet<u64> = surveys
         .iter()
         .flat_map(|s| s.runs.keys().copied())
         .collect();
     runs.into_iter()
+        .filter(|run| !proven.contains(run))
         .map(|run| {
             let of_shards: Vec<Option<&Run>> = surveys.iter().map(|s| s.runs.get(&run)).collect();
             (run, incomplete_of(&of_shards))
@@ -123,9 +185,8 @@ mod tests {
 
     fn survey(run: u64, parts: &[TransactionPart]) -> Survey {
         let mut survey = Survey::default();
-        parts
-            .iter()
-            .for_each(|part| survey.runs.entry(run).or_default().note(part));
+        survey.begin_run(run);
+        parts.iter().for_each(|part| survey.note_part(part));
         survey
     }
 
@@ -174,6 +235,35 @@ mod tests {
         assert_eq!(
             incomplete(&surveys),
             BTreeMap::from([(5, torn.clone()), (6, torn)])
+        );
+    }
+
+    #[test]
+    fn runs_before_one_that_knows_them_to_be_settled_need_no_proof() {
+        // Shard 1 forgot run 5 when it took a snapshot in run 6, which every shard had begun.
+        let mut first = survey(5, &[part(id(0, 1), 0, &[0, 1])]);
+        first.begin_run(6);
+        let mut second = survey(6, &[]);
+        second.note(&Entry::EarlierRunsSettled);
+        assert_eq!(incomplete(&[first.clone(), second]), BTreeMap::new());
+        let torn = BTreeMap::from([(5, BTreeSet::from([id(0, 1)]))]);
+        assert_eq!(incomplete(&[first, survey(6, &[])]), torn);
+    }
+
+    #[test]
+    fn what_a_snapshot_keeps_is_what_was_known() {
+        let mut known = survey(5, &[part(id(0, 3), 2, &[0, 1]), part(id(1, 1), 0, &[1, 0])]);
+        known.begin_run(6);
+        known.note(&Entry::Dropped {
+            run: 5,
+            transactions: vec![id(1, 1)],
+        });
+        let mut again = Survey::default();
+        again.note(&Entry::SnapshotBegin(known.surveyed_runs()));
+        assert_eq!(again.surveyed_runs(), known.surveyed_runs());
+        assert_eq!(
+            incomplete(&[again, known.clone()]),
+            incomplete(&[known.clone(), known])
         );
     }
 

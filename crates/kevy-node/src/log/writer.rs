@@ -12,6 +12,10 @@ use std::time::Duration;
 
 /// How long after a failed operation it is tried again.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How long entries are collected before they are written, unless replies wait for them.
+pub const WRITE_DELAY: Duration = Duration::from_millis(10);
+/// How many bytes of entries are written without delay.
+pub const WRITE_BYTES: usize = 64 * 1024;
 /// How often `everysec` syncs.
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -54,6 +58,10 @@ pub struct LogWriter {
     segment_start: u64,
     /// Entries of the next frame.
     entries: BytesMut,
+    /// When the first of them came.
+    collecting_since: Option<Instant>,
+    /// Where the next segment is to begin; nothing is written from there on until it has.
+    roll_at: Option<u64>,
     /// Whole frames that may have to be written (again), from `synced` on, or from `written` on if nothing is synced.
     frames: VecDeque<Bytes>,
     /// Where in the log the first of `frames` begins.
@@ -83,6 +91,8 @@ impl LogWriter {
             segment,
             segment_start: position,
             entries: BytesMut::new(),
+            collecting_since: None,
+            roll_at: None,
             frames: VecDeque::new(),
             frames_start: position,
             written: position,
@@ -122,8 +132,51 @@ impl LogWriter {
     }
 
     /// Appends an entry: `push` encodes it.
-    pub fn append(&mut self, push: impl FnOnce(&mut BytesMut)) {
+    pub fn append(&mut self, now: Instant, push: impl FnOnce(&mut BytesMut)) {
         push(&mut self.entries);
+        self.collecting_since.get_or_insert(now);
+    }
+
+    /// Where in the log the segment begins that is being written.
+    pub fn segment_start(&self) -> u64 {
+        self.segment_start
+    }
+
+    /// Lets the next segment begin behind all that was appended; where that is.
+    pub fn roll(&mut self) -> u64 {
+        self.seal();
+        self.roll_at = Some(self.sealed);
+        self.request_sync();
+        self.sealed
+    }
+
+    /// Whether the segment is durable to its end, so that the next can begin.
+    pub fn has_drained(&self) -> bool {
+        self.roll_at == Some(self.synced) && self.writing.is_none() && self.syncing.is_none()
+    }
+
+    /// The next segment has begun, where [`LogWriter::roll`] said.
+    pub fn begin_segment(&mut self, segment: u64) {
+        if let Some(position) = self.roll_at.take() {
+            self.segment = segment;
+            self.segment_start = position;
+        }
+    }
+
+    /// Whether entries are to be written at once.
+    fn is_urgent(&self) -> bool {
+        self.policy == SyncPolicy::Always
+            || self.sync_up_to > self.sealed
+            || self.entries.len() >= WRITE_BYTES
+    }
+
+    fn write_due(&self) -> Option<Instant> {
+        let since = self.collecting_since?;
+        Some(if self.is_urgent() {
+            since
+        } else {
+            since + WRITE_DELAY
+        })
     }
 
     /// Changes the policy from now on.
@@ -141,14 +194,16 @@ impl LogWriter {
         if self.retry_at.is_some_and(|retry_at| now < retry_at) {
             return None;
         }
-        self.poll_write().or_else(|| self.poll_sync(now))
+        self.poll_write(now).or_else(|| self.poll_sync(now))
     }
 
-    fn poll_write(&mut self) -> Option<Operation> {
-        if self.writing.is_some() {
+    fn poll_write(&mut self, now: Instant) -> Option<Operation> {
+        if self.writing.is_some() || self.roll_at == Some(self.written) {
             return None;
         }
-        self.seal();
+        if self.roll_at.is_none() && self.write_due().is_some_and(|due| due <= now) {
+            self.seal();
+        }
         let bytes = self.frame_at(self.written)?;
         self.writing = Some((self.written, self.written + bytes.len() as u64));
         Some(Operation::Write {
@@ -163,6 +218,7 @@ impl LogWriter {
         if self.entries.is_empty() {
             return;
         }
+        self.collecting_since = None;
         let entries = self.entries.split();
         let header = encode_frame(self.sealed, self.synced, &entries);
         let mut frame = BytesMut::with_capacity(header.len() + entries.len());
@@ -254,10 +310,13 @@ impl LogWriter {
             return Some(retry_at);
         }
         let waits = self.written > self.synced && self.syncing.is_none();
-        match self.policy {
+        let sync = match self.policy {
             SyncPolicy::EverySecond if waits => Some(self.last_sync + SYNC_INTERVAL),
             SyncPolicy::EverySecond | SyncPolicy::Always | SyncPolicy::Never => None,
-        }
+        };
+        let may_write = self.writing.is_none() && self.roll_at.is_none();
+        let write = self.write_due().filter(|_| may_write);
+        [sync, write].into_iter().flatten().min()
     }
 }
 
@@ -281,7 +340,7 @@ mod tests {
     /// Appends one entry that carries `number`; the position behind it.
     fn append(log: &mut LogWriter, number: u64) -> u64 {
         let request = RequestBuffer::from_slices([&b"SET"[..], &number.to_le_bytes()]);
-        log.append(|out| push_effects(out, [request.args()].into_iter()));
+        log.append(at(0), |out| push_effects(out, [request.args()].into_iter()));
         log.end()
     }
 
@@ -384,8 +443,10 @@ mod tests {
     fn never_keeps_nothing_that_is_written() {
         let mut log = writer(SyncPolicy::Never);
         append(&mut log, 1);
-        assert!(log.poll_operation(at(0)).is_some());
-        log.handle_written(true, at(0));
+        assert_eq!(log.poll_operation(at(9)), None, "more may come");
+        assert_eq!(log.deadline(), Some(at(10)));
+        assert!(log.poll_operation(at(10)).is_some());
+        log.handle_written(true, at(10));
         assert_eq!(log.held_bytes(), 0);
         assert_eq!(log.poll_operation(at(100_000)), None);
     }
@@ -412,6 +473,38 @@ mod tests {
             Some(write),
             "written again, not only synced again"
         );
+    }
+
+    #[test]
+    fn a_segment_begins_once_the_one_before_is_durable() {
+        let mut log = writer(SyncPolicy::EverySecond);
+        append(&mut log, 1);
+        let end = log.roll();
+        append(&mut log, 2);
+        assert!(log.poll_operation(at(0)).is_some(), "at once");
+        log.handle_written(true, at(0));
+        assert!(!log.has_drained());
+        assert_eq!(
+            log.poll_operation(at(0)),
+            Some(Operation::Sync { segment: 7 })
+        );
+        log.handle_synced(true, at(1));
+        assert!(log.has_drained());
+        assert_eq!(
+            log.poll_operation(at(100)),
+            None,
+            "it goes into the next segment"
+        );
+        log.begin_segment(8);
+        assert_eq!(log.segment_start(), end);
+        let Some(Operation::Write {
+            segment: 8,
+            offset: 64,
+            ..
+        }) = log.poll_operation(at(100))
+        else {
+            panic!("nothing is written");
+        };
     }
 
     /// Random turns, failures and power cuts: what was said to be durable is read back, in order, and nothing else comes

@@ -111,10 +111,7 @@ pub const SECTIONS: [(&str, &str); 5] = [
         "cluster",
         "The shards as Redis Cluster nodes, each on a port of its own.",
     ),
-    (
-        "persistence",
-        "What survives a restart. This version keeps data in memory only.",
-    ),
+    ("persistence", "What survives a restart."),
 ];
 
 /// What is said of a setting that may only be set to what it is.

@@ -145,12 +145,30 @@ pub struct Cluster {
 }
 
 /// `[persistence]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Persistence {
-    /// Whether writes are logged to disk. Always false in this version.
+    /// Whether writes are logged to disk.
     pub aof: bool,
-    /// When snapshots are due. Without effect in this version.
+    /// When what was logged is made durable.
+    pub appendfsync: AppendFsync,
+    /// By how many percent of the last snapshot's size the log grows until the next snapshot; 0: never.
+    pub auto_aof_rewrite_percentage: u32,
+    /// Below this size the log is left alone, in bytes, of all shards together.
+    pub auto_aof_rewrite_min_size: u64,
+    /// When snapshots are due besides.
     pub save: Vec<SavePoint>,
+}
+
+impl Default for Persistence {
+    fn default() -> Self {
+        Self {
+            aof: true,
+            appendfsync: AppendFsync::Everysec,
+            auto_aof_rewrite_percentage: 100,
+            auto_aof_rewrite_min_size: 64 << 20,
+            save: Vec::new(),
+        }
+    }
 }
 
 impl Default for Server {
@@ -302,6 +320,18 @@ named_choices! {
         AllkeysRandom = "allkeys-random",
         /// Nothing: commands that need memory get an error.
         NoEviction = "noeviction",
+    }
+}
+
+named_choices! {
+    /// When what was logged is made durable.
+    AppendFsync {
+        /// Before the reply.
+        Always = "always",
+        /// Every second.
+        Everysec = "everysec",
+        /// When the operating system likes to.
+        No = "no",
     }
 }
 

@@ -7,7 +7,6 @@ impl Draft {
     pub(super) fn check_together(&mut self) {
         self.check_accept_shards();
         self.check_cluster_ports();
-        self.check_persistence();
     }
 
     fn check_accept_shards(&mut self) {
@@ -68,16 +67,6 @@ impl Draft {
                     "give a base of at most {}, or fewer threads",
                     u16::MAX - threads
                 ),
-            );
-        }
-    }
-
-    fn check_persistence(&mut self) {
-        if self.settings.persistence.aof {
-            self.fault(
-                self.origin_of(&["appendonly"]),
-                "[persistence] aof cannot be true: this version keeps data in memory only".into(),
-                "leave it out, or set it to false",
             );
         }
     }

@@ -11,9 +11,9 @@ use std::fmt::Write;
 mod administration_tests;
 mod blocking_tests;
 mod gather_tests;
+mod hold_tests;
 mod multi_tests;
 mod queue_tests;
-mod settling_tests;
 
 /// All shards of one process.
 pub(super) struct Process {
@@ -38,6 +38,7 @@ impl Process {
             seed: seed + u64::from(id),
             process: super::Process::default(),
             now: Now::default(),
+            journal: None,
         };
         Self {
             shards: (0..shards).map(|id| Shard::new(config(id))).collect(),

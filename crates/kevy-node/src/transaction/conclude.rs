@@ -3,6 +3,7 @@
 use super::exec::StepAnswer;
 use super::join::join;
 use super::state::{Caller, Member, Phase, Transaction, Work};
+use crate::durability::Commit;
 use crate::message::{Lent, Message, Partial, Restored};
 use crate::query::Answer;
 use crate::session::State;
@@ -56,11 +57,11 @@ impl Shard {
             }
         });
         if over && let Some(transaction) = self.transactions.remove(&id.sequence) {
-            self.finish(transaction);
+            self.finish(id, transaction);
         }
     }
 
-    fn finish(&mut self, transaction: Transaction) {
+    fn finish(&mut self, id: TransactionId, transaction: Transaction) {
         let Transaction {
             caller,
             work,
@@ -99,30 +100,22 @@ impl Shard {
                 debug_assert!(false, "was carried out at once, or step by step");
             }
         }
-        self.conclude(caller, reply);
+        self.conclude(caller, reply, Some(id));
     }
 
-    /// Everything has run: lets the locks go. Owners where somebody waits for keys will say [`Message::Settled`]; how many that
-    /// is.
-    pub(super) fn let_go_settled(
-        &mut self,
-        id: TransactionId,
-        transaction: &mut Transaction,
-    ) -> usize {
-        let mut owners = 0;
-        for member in &mut transaction.members {
-            if member.locked && member.lent.has_waiters {
-                member.locked = false;
-                owners += 1;
-                let restored = Restored {
-                    tell_settled: true,
-                    ..Restored::unchanged(id, Vec::new())
-                };
-                self.send(member.shard, Message::Restore(Box::new(restored)));
-            }
-        }
-        self.let_go(id, transaction);
-        owners
+    /// Everything has run: lets the member's locks go and its changes be logged. If somebody waits for keys there it will say
+    /// [`Message::Served`] once those whom it woke are served.
+    pub(super) fn end_on(&mut self, id: TransactionId, member: &Member, commit: Option<&Commit>) {
+        let message = match commit {
+            _ if member.lent.has_waiters => Message::Restore(Box::new(Restored {
+                commit: commit.cloned(),
+                tell_served: true,
+                ..Restored::unchanged(id, Vec::new())
+            })),
+            Some(commit) => Message::Commit(commit.clone()),
+            None => Message::Release(id),
+        };
+        self.send(member.shard, message);
     }
 
     /// Lets owners forget what the connection watched before its `EXEC`.
@@ -135,8 +128,14 @@ impl Shard {
         }
     }
 
-    /// Hands the reply to the session, if it is still there, and lets it go on.
-    pub(crate) fn conclude(&mut self, caller: Caller, reply: BytesMut) {
+    /// Hands the reply to the session, if it is still there, and lets it go on. If replies wait for the disk, this one waits
+    /// for what `settles` says.
+    pub(crate) fn conclude(
+        &mut self,
+        caller: Caller,
+        reply: BytesMut,
+        settles: Option<TransactionId>,
+    ) {
         self.unanswered = self.unanswered.saturating_sub(1);
         if self
             .session(caller.slot)
@@ -149,7 +148,7 @@ impl Shard {
         };
         // If it was blocked: not any more.
         self.stop_waiting(&mut session);
-        session.replies.complete(caller.reply_number, reply);
+        self.complete_when_settled(&mut session, caller.reply_number, reply, settles);
         self.settle_waiting(&mut session);
         let held = session.end_reading();
         if session.state == State::Blocked {

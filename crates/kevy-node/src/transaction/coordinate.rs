@@ -3,7 +3,7 @@
 use super::queue::aborted_because;
 use super::state::{Caller, Denial, Member, Phase, Transaction, Work, part_of};
 use super::together::attempt_of;
-use crate::message::{Lent, Lock, Message, Part, Restored};
+use crate::message::{Lent, Lock, Message, Obstacle, Part, Restored};
 use crate::query::{Finish, Query};
 use crate::session::{Session, State};
 use crate::shard::Shard;
@@ -204,6 +204,7 @@ impl Shard {
             watcher: transaction.watcher(member),
             wait,
             grows: transaction.grows(),
+            writes: transaction.writes(),
             asker: transaction.caller.asker,
             take: transaction.taken(member),
         };
@@ -225,17 +226,17 @@ impl Shard {
         self.lock_answered(id, |_| {});
     }
 
-    /// A shard has no memory for the command: once all have answered, it is refused as a whole.
-    pub(crate) fn lock_denied(&mut self, id: TransactionId) {
+    /// A shard cannot carry the command out: once all have answered, it is refused as a whole.
+    pub(crate) fn lock_denied(&mut self, id: TransactionId, obstacle: Obstacle) {
         self.lock_answered(id, |transaction| {
-            transaction.denial = Some(Denial::NoMemory);
+            transaction.denial = Some(Denial::Obstacle(obstacle));
         });
     }
 
     /// A watched key was changed: the transaction will not run. The shard's answer to the wish for locks follows.
     pub(crate) fn watch_hit(&mut self, id: TransactionId) {
         self.with_transaction(id, |_, transaction| {
-            transaction.denial = transaction.denial.max(Some(Denial::WatchHit));
+            transaction.denial.get_or_insert(Denial::WatchHit);
         });
     }
 
@@ -261,21 +262,26 @@ impl Shard {
         let mut reply = BytesMut::new();
         let mut encoder = Encoder::new(&mut reply, transaction.caller.version);
         let is_exec = matches!(&transaction.work, Work::Exec(exec) if !exec.is_single);
-        match transaction.denial {
-            Some(Denial::WatchHit) => encoder.null_array(),
-            Some(Denial::NoMemory) if is_exec => {
-                let error = aborted_because(&ErrorReply::OutOfMemory.to_string());
+        let error = match &transaction.denial {
+            Some(Denial::WatchHit) => None,
+            Some(Denial::Obstacle(obstacle)) => Some(obstacle.clone().error()),
+            None => Some(ErrorReply::OutOfMemory),
+        };
+        match error {
+            None => encoder.null_array(),
+            Some(error) => {
+                let error = if is_exec {
+                    aborted_because(&error.to_string())
+                } else {
+                    error
+                };
                 encoder.error(&error);
                 self.stats.count_error(&error);
-            }
-            Some(Denial::NoMemory) | None => {
-                encoder.error(&ErrorReply::OutOfMemory);
-                self.stats.count_error(&ErrorReply::OutOfMemory);
             }
         }
         self.forget_watches(&transaction);
         self.show_exec(&transaction);
-        self.conclude(transaction.caller, reply);
+        self.conclude(transaction.caller, reply, None);
     }
 
     /// One more answer to a wish for locks; whether all locks are held now.
@@ -339,6 +345,12 @@ impl Shard {
         match &transaction.work {
             Work::Parts(command, request) => {
                 let (command, args) = (*command, request.args());
+                let members = transaction.members.iter().map(|member| member.shard);
+                let commit = if command.is_write() {
+                    self.commit_of(id, members.collect())
+                } else {
+                    None
+                };
                 for member in &transaction.members {
                     let part = Part {
                         transaction: id,
@@ -347,6 +359,7 @@ impl Shard {
                         version: transaction.caller.version,
                         now: self.now,
                         asker: transaction.caller.asker,
+                        commit: commit.clone(),
                     };
                     self.send(member.shard, Message::Run(Box::new(part)));
                 }

@@ -14,6 +14,7 @@ use super::queue::{Queue, Queued, aborted_because};
 use super::state::{Meeting, Party, Phase, Transaction, Work, part_of};
 use crate::command_table::Handler;
 use crate::commands::{Answered, Outcome, Run};
+use crate::durability::{Commit, Logging};
 use crate::host::Door;
 use crate::message::{Claim, Held, Lent, Message, Partial};
 use crate::query::{Answer, Finish};
@@ -27,9 +28,13 @@ use kevy_proto::ids::{ShardId, TransactionId};
 use kevy_proto::resp::{Args, Encoder, ErrorReply, RequestBuffer};
 use kevy_proto::slot::SlotMap;
 use kevy_proto::time::Now;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// An `EXEC` under way.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about its commands"
+)]
 #[derive(Debug)]
 pub(super) struct Exec {
     /// What is left to be run.
@@ -37,6 +42,10 @@ pub(super) struct Exec {
     pub(super) needs: BTreeMap<ShardId, Needs>,
     /// A command may need more memory.
     pub(super) grows: bool,
+    /// A command may change something.
+    pub(super) writes: bool,
+    /// Shards where something was changed that is to be logged.
+    writers: BTreeSet<ShardId>,
     pub(super) step: Step,
     /// Answers to the step that have come.
     pub(super) answers: BTreeMap<ShardId, StepAnswer>,
@@ -99,10 +108,13 @@ impl Exec {
         grows: bool,
         now: Now,
     ) -> Self {
+        let commands_write = commands.iter().any(Queued::writes);
         Self {
             commands,
             needs,
             grows,
+            writes: commands_write,
+            writers: BTreeSet::new(),
             step: Step::Idle,
             answers: BTreeMap::new(),
             expected: 0,
@@ -182,8 +194,9 @@ impl Shard {
         session.watched.clear();
         self.unwatch(session.id);
         let version = session.client.version;
-        if grows && !self.make_room() {
-            return Err(aborted_because(&ErrorReply::OutOfMemory.to_string()));
+        let writes = commands.iter().any(Queued::writes);
+        if let Some(obstacle) = self.obstacle(writes, grows) {
+            return Err(aborted_because(&obstacle.error().to_string()));
         }
         if hit {
             Encoder::new(reply, version).null_array();
@@ -193,6 +206,8 @@ impl Shard {
         self.keyspace.set_touching(!session.client.no_touch);
         let began = self.stopwatch.current;
         self.asker = session.asker();
+        let id = self.new_transaction_id();
+        self.logging = Logging::Within(id);
         for queued in commands {
             self.show(&session.peer.address, queued.found, queued.request.args());
             if let Handler::Engine(command) = queued.found.handler {
@@ -205,6 +220,8 @@ impl Shard {
                 }
             }
         }
+        self.logging = Logging::Alone;
+        self.commit(&Commit::alone(id, self.id));
         self.measure(began, 0);
         self.keyspace.set_touching(true);
         Ok(Outcome::Replied)
@@ -360,6 +377,9 @@ impl Shard {
         answer: StepAnswer,
     ) {
         if let Work::Exec(exec) = &mut transaction.work {
+            if matches!(&answer, StepAnswer::Ran(partial) if partial.has_effects) {
+                exec.writers.insert(from);
+            }
             exec.answers.insert(from, answer);
             if exec.answers.len() < exec.expected {
                 self.transactions.insert(id.sequence, transaction);
@@ -418,6 +438,7 @@ impl Shard {
                 };
                 let met = self.run_together(place, command, request.args(), caller.version);
                 self.send_back(met.restored);
+                exec.writers.extend(met.writers);
                 reply = met.reply;
                 self.now = own;
             }
@@ -431,13 +452,25 @@ impl Shard {
     }
 
     /// Everything has run: only now are the locks let go.
-    fn end_exec(&mut self, id: TransactionId, mut transaction: Transaction) {
-        let owners = self.let_go_settled(id, &mut transaction);
+    fn end_exec(&mut self, id: TransactionId, transaction: Transaction) {
         self.forget_watches(&transaction);
         self.show_exec(&transaction);
-        if let Work::Exec(exec) = transaction.work {
-            self.conclude_settled(id, transaction.caller, exec.reply, owners);
+        let Work::Exec(exec) = transaction.work else {
+            return;
+        };
+        let commit = self.commit_of(id, exec.writers.iter().copied().collect());
+        let mut owners = 0;
+        for member in &transaction.members {
+            let commit = commit
+                .as_ref()
+                .filter(|_| exec.writers.contains(&member.shard));
+            if commit.is_none() {
+                self.settle_readers(id, std::iter::once(member.shard));
+            }
+            owners += usize::from(member.lent.has_waiters);
+            self.end_on(id, member, commit);
         }
+        self.conclude_served(id, transaction.caller, exec.reply, Some(id), owners);
     }
 }
 

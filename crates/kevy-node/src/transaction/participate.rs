@@ -1,10 +1,11 @@
 //! A shard's side of transactions that others (or it itself) coordinate: locks, parts, entries lent and restored; and the
 //! single requests that wait until a transaction is over.
 
+use crate::durability::{Commit, Logging};
 use crate::host::Slot;
 use crate::lock_table::Ticket;
 use crate::message::{
-    Access, Batch, Claim, Held, Hopped, Lent, Lock, Message, Part, Partial, Restored,
+    Access, Batch, Claim, Held, Hopped, Lent, Lock, Message, Obstacle, Part, Partial, Restored,
 };
 use crate::session::Session;
 use crate::shard::Shard;
@@ -23,6 +24,8 @@ pub(crate) enum Waiting {
     Transaction(ShardId, Box<Lock>),
     /// A single request: it runs once its claim is held.
     Request(Box<Request>),
+    /// A snapshot: it begins when no transaction is under way here.
+    Snapshot,
 }
 
 /// A single request that waits.
@@ -144,8 +147,8 @@ impl Shard {
 
     /// A transaction wants locks.
     pub(crate) fn lock(&mut self, from: ShardId, lock: Lock) {
-        if lock.grows && !self.make_room() {
-            return self.send(from, Message::NoMemory(lock.transaction));
+        if let Some(obstacle) = self.obstacle(lock.writes, lock.grows) {
+            return self.send(from, Message::Denied(lock.transaction, obstacle));
         }
         if !lock.wait && !self.locks.is_free(&lock.claim) {
             self.stats.locks_refused += 1;
@@ -159,6 +162,14 @@ impl Shard {
             self.waiting
                 .insert(ticket, Waiting::Transaction(from, Box::new(lock)));
         }
+    }
+
+    /// Why a command cannot be carried out here now.
+    pub(crate) fn obstacle(&mut self, writes: bool, grows: bool) -> Option<Obstacle> {
+        if writes && let Some(error) = self.write_refusal() {
+            return Some(Obstacle::Refusal(error));
+        }
+        (grows && !self.make_room()).then_some(Obstacle::NoMemory)
     }
 
     fn grant(&mut self, ticket: Ticket, from: ShardId, lock: &Lock) {
@@ -192,6 +203,7 @@ impl Shard {
             entries: keys.iter().map(|key| self.keyspace.take(key)).collect(),
             wants_changes: self.wants_changes(),
             has_waiters: self.may_wake(),
+            wants_effects: self.durability.is_some(),
         }
     }
 
@@ -201,6 +213,7 @@ impl Shard {
         let mut slow = Vec::new();
         let own = std::mem::replace(&mut self.now, held.now);
         self.asker = held.asker;
+        self.logging = Logging::Within(held.transaction);
         for (command, request) in &held.commands {
             self.start_stopwatch();
             self.measure_by_name(command.name);
@@ -212,9 +225,14 @@ impl Shard {
                 slow.push((request.clone(), took));
             }
         }
+        self.logging = Logging::Alone;
         self.now = own;
-        let keys = self.keyspace.len();
-        let partial = Box::new(Partial { reply, keys, slow });
+        let partial = Box::new(Partial {
+            reply,
+            keys: self.keyspace.len(),
+            has_effects: self.has_effects_of(held.transaction),
+            slow,
+        });
         self.send(from, Message::Ran(held.transaction, partial));
     }
 
@@ -226,14 +244,30 @@ impl Shard {
         // How long it takes is the coordinator's business: the parts run at the same time.
         self.measure_by_name(part.command.name);
         self.asker = part.asker;
-        let outer = self.begin_settling();
+        if part.commit.is_some() {
+            self.logging = Logging::Within(part.transaction);
+        }
+        let outer = self.begin_hold();
         self.run_command(part.command, part.request.args(), part.version, &mut reply);
-        let hold = self.end_settling(outer);
+        let hold = self.end_hold(outer);
+        self.logging = Logging::Alone;
         self.now = own;
-        let keys = self.keyspace.len();
-        let slow = Vec::new();
-        let partial = Box::new(Partial { reply, keys, slow });
-        self.send_settled(hold, from, Message::Ran(part.transaction, partial));
+        let partial = Box::new(Partial {
+            reply,
+            keys: self.keyspace.len(),
+            has_effects: false,
+            slow: Vec::new(),
+        });
+        let ran = Message::Ran(part.transaction, partial);
+        let ran = self.hold_back(hold, from, ran);
+        match (&part.commit, ran) {
+            (Some(commit), ran) => {
+                ran.into_iter().for_each(|ran| self.send(from, ran));
+                self.commit(commit);
+            }
+            (None, Some(ran)) => self.send_reply(from, ran),
+            (None, None) => {}
+        }
         self.release(part.transaction);
     }
 
@@ -243,9 +277,16 @@ impl Shard {
             self.keyspace.put(entry);
         }
         self.asker = restored.asker;
+        match &restored.commit {
+            Some(commit) => {
+                self.keep_effects(commit.id, restored.effects);
+                self.commit(commit);
+            }
+            None => self.keep_effects(restored.transaction, restored.effects),
+        }
         let outer = match restored.offer {
-            Some(offer) => Some(self.begin_settling_offer(offer)),
-            None => self.begin_settling(),
+            Some(offer) => Some(self.inherit_hold(offer)),
+            None => self.begin_hold(),
         };
         self.note_changed_keys(restored.changed.args());
         self.notify(restored.events);
@@ -257,11 +298,20 @@ impl Shard {
         if !self.offer_is_back(id) && !restored.keep_locks {
             self.free(id, &mut granted);
         }
-        let hold = self.end_settling(outer);
-        if restored.tell_settled {
-            self.send_settled(hold, id.coordinator, Message::Settled(id));
+        let hold = self.end_hold(outer);
+        if restored.tell_served {
+            let served = Message::WokenServed(id);
+            if let Some(served) = self.hold_back(hold, id.coordinator, served) {
+                self.send(id.coordinator, served);
+            }
         }
         self.run_granted(granted);
+    }
+
+    /// A transaction is over: logs what it changed here and lets its locks go.
+    pub(crate) fn commit_and_release(&mut self, commit: &Commit) {
+        self.commit(commit);
+        self.release(commit.id);
     }
 
     /// Lets the locks of a transaction go, and runs what waited for them.
@@ -289,6 +339,10 @@ impl Shard {
                         self.run_waiting(&request);
                         self.pass_on(ticket, &mut granted);
                     }
+                    Some(Waiting::Snapshot) => {
+                        self.begin_snapshot_now();
+                        self.pass_on(ticket, &mut granted);
+                    }
                     None => debug_assert!(false, "a claim was granted that nobody waits for"),
                 }
             }
@@ -310,17 +364,19 @@ impl Shard {
         });
         self.start_stopwatch();
         self.measure(waiting.index, waiting.buffer.args().len());
-        let outer = self.begin_settling();
+        let outer = self.begin_hold();
         self.run_single(
             waiting.command,
             waiting.buffer.args(),
             origin.version,
             &mut batch.replies,
         );
-        let hold = self.end_settling(outer);
+        let hold = self.end_hold(outer);
         self.settle_stopwatch();
         batch.lengths.push((origin.sequence, batch.replies.len()));
-        self.send_settled(hold, origin.shard, Message::Replies(batch));
+        if let Some(replies) = self.hold_back(hold, origin.shard, Message::Replies(batch)) {
+            self.send_reply(origin.shard, replies);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a session queues between `MULTI` and `EXEC`.
 
-use crate::command_table::Found;
+use crate::command_table::{Found, Handler};
 use crate::session::Session;
 use crate::shard::Shard;
 use crate::stats::Failure;
@@ -29,6 +29,16 @@ pub(crate) struct Queued {
     pub found: Found,
     /// Its arguments.
     pub request: RequestBuffer,
+}
+
+impl Queued {
+    /// Whether it may change keys.
+    pub(crate) fn writes(&self) -> bool {
+        match self.found.handler {
+            Handler::Engine(command) => command.is_write(),
+            Handler::Node(_) => false,
+        }
+    }
 }
 
 impl Queue {

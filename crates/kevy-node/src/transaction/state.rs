@@ -3,7 +3,7 @@
 use super::exec::Exec;
 use super::participate::{access, claim_keys};
 use crate::host::Slot;
-use crate::message::{Access, Claim, Lent, Partial, Restored};
+use crate::message::{Access, Claim, Lent, Obstacle, Partial, Restored};
 use crate::query::{Answer, Finish};
 use crate::tracking::Asker;
 use bytes::BytesMut;
@@ -28,13 +28,13 @@ pub(crate) struct Transaction {
     pub(super) members: Vec<Member>,
 }
 
-/// Why a transaction is not carried out; the later one is told if there are several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Why a transaction is not carried out; an obstacle is told rather than a watch that was hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Denial {
     /// A key that its connection watches was changed.
     WatchHit,
-    /// A shard had no memory for it.
-    NoMemory,
+    /// A shard could not carry it out.
+    Obstacle(Obstacle),
 }
 
 /// Whom the reply is for.
@@ -111,6 +111,10 @@ pub(crate) struct Met {
     pub(crate) restored: Vec<(ShardId, Restored)>,
     /// For each of these owners whether somebody waits for keys there.
     pub(crate) waited_for: Vec<bool>,
+    /// What the command's changes are logged as, or what has to be durable that it has read.
+    pub(crate) settles: Option<TransactionId>,
+    /// The shards whose entries it changed, if that is logged.
+    pub(crate) writers: Vec<ShardId>,
 }
 
 impl Met {
@@ -118,8 +122,8 @@ impl Met {
     pub(super) fn ask_to_be_told(&mut self) -> usize {
         let mut owners = 0;
         for ((_, restored), waited_for) in self.restored.iter_mut().zip(&self.waited_for) {
-            restored.tell_settled = *waited_for && !restored.changed.args().is_empty();
-            owners += usize::from(restored.tell_settled);
+            restored.tell_served = *waited_for && !restored.changed.args().is_empty();
+            owners += usize::from(restored.tell_served);
         }
         owners
     }
@@ -205,6 +209,15 @@ impl Transaction {
                 command.flags.contains(Flags::DENYOOM)
             }
             Work::Exec(exec) => exec.grows,
+            Work::Asking(_) => false,
+        }
+    }
+
+    /// Whether it may change something.
+    pub(super) fn writes(&self) -> bool {
+        match &self.work {
+            Work::Parts(command, _) | Work::Together(command, _) => command.is_write(),
+            Work::Exec(exec) => exec.writes,
             Work::Asking(_) => false,
         }
     }

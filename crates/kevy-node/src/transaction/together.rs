@@ -1,11 +1,11 @@
 //! Commands that run where all their entries have met, and those among them that may have to wait.
 
 use super::state::{Attempt, Caller, Meeting, Member, Met, Party, Phase, Transaction, Work};
+use crate::durability::Commit;
 use crate::message::{Lent, Message, Restored};
 use crate::route::{Route, route};
 use crate::session::State;
 use crate::shard::Shard;
-use crate::stats::{Failure, UNKNOWN_COMMAND};
 use bytes::BytesMut;
 use kevy_engine::{Command, Context, may_block};
 use kevy_proto::ids::{ShardId, TransactionId};
@@ -28,7 +28,7 @@ impl Shard {
         if transaction.attempt.is_some() && !self.still_waits(caller) {
             // Nobody would get what is popped.
             self.let_go(id, &mut transaction);
-            return self.conclude(caller, BytesMut::new());
+            return self.conclude(caller, BytesMut::new(), None);
         }
         let Work::Together(command, request) = transaction.work else {
             return;
@@ -68,14 +68,14 @@ impl Shard {
             (None, Some(Attempt::Again)) => {
                 self.log_served(caller.slot, request.args(), began);
                 // Owners hear that the session waits no longer before they may serve the next.
-                self.unblock(caller.slot, met.reply);
+                self.unblock(caller.slot, met.reply, met.settles);
                 self.unanswered = self.unanswered.saturating_sub(1);
                 self.send_back(met.restored);
             }
             (None, Some(Attempt::First)) | (_, None) => {
                 let owners = met.ask_to_be_told();
                 self.send_back(met.restored);
-                self.conclude_settled(id, caller, met.reply, owners);
+                self.conclude_served(id, caller, met.reply, met.settles, owners);
             }
         }
     }
@@ -100,10 +100,11 @@ impl Shard {
         );
         let wants_changes = meeting.lent.iter().any(|lent| lent.wants_changes);
         let waited_for: Vec<bool> = meeting.lent.iter().map(|lent| lent.has_waiters).collect();
+        let wants_effects = meeting.lent.iter().any(|lent| lent.wants_effects);
         let entries = meeting.lent.into_iter().flat_map(|lent| lent.entries);
         entries.flatten().for_each(|entry| self.meeting.put(entry));
         // Only the owners know who waits for what: they are told which keys were changed.
-        self.effects.want(wants_changes);
+        self.effects.want(wants_changes || wants_effects);
         let mut reply = BytesMut::new();
         let expired_before = self.meeting.stats().expired;
         let mut context = Context {
@@ -116,12 +117,10 @@ impl Shard {
         let result = context.run(command, args);
         let wait = context.wait.take();
         if let Err(error) = result {
-            let index = self.commands.position(command.name.as_bytes());
-            let index = index.unwrap_or(UNKNOWN_COMMAND);
-            self.stats
-                .count_command_error(index, Failure::Failed, &error);
+            self.count_failed(command.name, &error);
         }
         let shards: Vec<ShardId> = meeting.parties.iter().map(|party| party.shard).collect();
+        let effects = self.effects_by_owner(&shards, wants_effects);
         let changed = self.changed_keys(&shards);
         let events = self.events_of_meeting(&shards);
         let mut asker = meeting.asker;
@@ -130,14 +129,25 @@ impl Shard {
             asker.connection = None;
         }
         self.renew_wish_for_changes();
+        let written = shards.iter().zip(&effects);
+        let written = written.filter(|(_, effects)| !effects.is_empty());
+        let writers: Vec<ShardId> = written.map(|(shard, _)| *shard).collect();
+        let id = self.new_transaction_id();
+        let commit = if meeting.keep_locks {
+            None
+        } else {
+            self.commit_meeting(id, &shards, &writers)
+        };
         let mut restored = Vec::new();
-        let news = changed.into_iter().zip(events);
-        for (party, (changed, events)) in meeting.parties.into_iter().zip(news) {
+        let news = changed.into_iter().zip(events).zip(effects);
+        for (party, ((changed, events), effects)) in meeting.parties.into_iter().zip(news) {
             let keys = party.positions.iter();
             let keys = keys.map(|position| meeting.keys.at(*position));
             let entries = keys.filter_map(|key| self.meeting.take(key)).collect();
             let back = Restored {
                 changed,
+                commit: commit.clone().filter(|_| !effects.is_empty()),
+                effects,
                 events,
                 asker,
                 keep_locks: meeting.keep_locks,
@@ -151,7 +161,22 @@ impl Shard {
             wait,
             restored,
             waited_for,
+            settles: Some(id),
+            writers,
         }
+    }
+
+    /// The end of a command that ran on entries of `shards` and changed those of `writers`.
+    fn commit_meeting(
+        &mut self,
+        id: TransactionId,
+        shards: &[ShardId],
+        writers: &[ShardId],
+    ) -> Option<Commit> {
+        let commit = self.commit_of(id, writers.to_vec());
+        let readers = shards.iter().filter(|shard| !writers.contains(shard));
+        self.settle_readers(id, readers.copied());
+        commit
     }
 
     /// Sends entries back to their owners.

@@ -1,12 +1,13 @@
 //! `[persistence]`: what survives a restart.
 
+use super::super::AppendFsync;
 use super::super::kind::{Field, Kind};
 use super::super::save_points::{parse_save_points, save_points_text};
-use super::fields::plain;
-use super::{Directive, Live, ROW};
+use super::fields::{choice, number, plain};
+use super::{Directive, I32_MAX, I64_MAX, Live, ROW};
 
 /// The rows.
-pub(super) static ROWS: [Directive; 2] = [
+pub(super) static ROWS: [Directive; 5] = [
     Directive {
         section: "persistence",
         key: "aof",
@@ -14,9 +15,41 @@ pub(super) static ROWS: [Directive; 2] = [
         env: Some("KEVY_AOF"),
         name: "appendonly",
         kind: Kind::Switch(plain!(persistence.aof)),
-        expects: Some("false: this version keeps data in memory only"),
-        live: Live::Fixed("this version keeps data in memory only"),
-        about: "Log every write to disk. Not in this version: true is refused rather than pretended.",
+        live: Live::Fixed("the log is begun at the start; restart kevy with or without it"),
+        about: "Log every write to disk, in `dir`. Without it everything is gone after a restart.",
+        ..ROW
+    },
+    Directive {
+        section: "persistence",
+        key: "appendfsync",
+        name: "appendfsync",
+        kind: choice!(persistence.appendfsync: AppendFsync),
+        about: "When what was logged is made durable: before the reply, every second, or when the system likes to.",
+        ..ROW
+    },
+    Directive {
+        section: "persistence",
+        key: "auto_aof_rewrite_percentage",
+        name: "auto-aof-rewrite-percentage",
+        kind: Kind::Integer {
+            min: 0,
+            max: I32_MAX,
+            unit: " percent",
+            field: number!(persistence.auto_aof_rewrite_percentage: u32),
+        },
+        about: "By how many percent of the last snapshot's size the log grows until a snapshot takes its place. 0: never.",
+        ..ROW
+    },
+    Directive {
+        section: "persistence",
+        key: "auto_aof_rewrite_min_size",
+        name: "auto-aof-rewrite-min-size",
+        kind: Kind::Memory {
+            min: 0,
+            max: I64_MAX as u64,
+            field: plain!(persistence.auto_aof_rewrite_min_size),
+        },
+        about: "A log below this size is left alone. All shards together.",
         ..ROW
     },
     Directive {
@@ -31,7 +64,7 @@ pub(super) static ROWS: [Directive; 2] = [
             show: |settings| save_points_text(&settings.persistence.save),
             expects: "pairs \"<seconds> <changes>\", or nothing",
         },
-        about: "After how many seconds with how many changes a snapshot is due. Without effect in this version, which keeps data in memory only.",
+        about: "After how many seconds with how many changes a snapshot is due. The log needs none: this only bounds how long a start takes.",
         ..ROW
     },
 ];

@@ -24,11 +24,11 @@ pub(crate) type HoldId = u64;
 
 /// The holds of one shard.
 #[derive(Debug, Default)]
-pub(crate) struct Settling {
+pub(crate) struct Holds {
     next: HoldId,
     /// What the request at work changes counts for these.
     current: Vec<HoldId>,
-    holds: BTreeMap<HoldId, Hold>,
+    open: BTreeMap<HoldId, Hold>,
     /// What is held no longer, to be sent.
     settled: VecDeque<(ShardId, Message)>,
 }
@@ -42,8 +42,8 @@ struct Hold {
     held: Vec<(ShardId, Message)>,
 }
 
-impl Settling {
-    /// A request is about to run; hands back what was at work, for [`Settling::end`].
+impl Holds {
+    /// A request is about to run; hands back what was at work, for [`Holds::end`].
     pub(super) fn begin(&mut self) -> Vec<HoldId> {
         let own = self.next;
         self.next += 1;
@@ -59,13 +59,13 @@ impl Settling {
     pub(super) fn end(&mut self, outer: Vec<HoldId>) -> Option<HoldId> {
         let own = std::mem::replace(&mut self.current, outer);
         let own = own.first().copied()?;
-        self.holds.contains_key(&own).then_some(own)
+        self.open.contains_key(&own).then_some(own)
     }
 
     /// A key with waiters has changed: for which holds that counts.
     pub(super) fn join(&mut self) -> Vec<HoldId> {
         for id in &self.current {
-            self.holds.entry(*id).or_default().keys += 1;
+            self.open.entry(*id).or_default().keys += 1;
         }
         self.current.clone()
     }
@@ -73,7 +73,7 @@ impl Settling {
     /// The waiters of a key had their turn.
     pub(super) fn settle(&mut self, causes: Vec<HoldId>) {
         for id in causes {
-            let Some(hold) = self.holds.get_mut(&id) else {
+            let Some(hold) = self.open.get_mut(&id) else {
                 continue;
             };
             hold.keys -= 1;
@@ -86,7 +86,7 @@ impl Settling {
     /// An offer is made because of `causes`.
     pub(super) fn count_offer(&mut self, causes: &[HoldId]) {
         for id in causes {
-            let Some(hold) = self.holds.get_mut(id) else {
+            let Some(hold) = self.open.get_mut(id) else {
                 continue;
             };
             hold.offers += 1;
@@ -97,7 +97,7 @@ impl Settling {
     }
 
     fn let_out(&mut self, id: HoldId) {
-        if let Some(hold) = self.holds.remove(&id) {
+        if let Some(hold) = self.open.remove(&id) {
             self.settled.extend(hold.held);
         }
     }
@@ -110,7 +110,7 @@ impl Settling {
     /// Whether nothing is held, for tests.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        self.holds.is_empty() && self.settled.is_empty() && self.current.is_empty()
+        self.open.is_empty() && self.settled.is_empty() && self.current.is_empty()
     }
 }
 
@@ -123,7 +123,8 @@ pub(crate) struct Outer(Vec<HoldId>);
 pub(crate) struct Concluding {
     caller: Caller,
     reply: BytesMut,
-    /// Owners that have not said [`Message::Settled`] yet.
+    settles: Option<TransactionId>,
+    /// Owners that have not said [`Message::WokenServed`] yet.
     left: usize,
 }
 
@@ -135,29 +136,44 @@ impl Shard {
     }
 
     /// A request is about to run; what it changes is to be settled before its reply is sent. To be handed to
-    /// [`Shard::end_settling`].
-    pub(crate) fn begin_settling(&mut self) -> Option<Outer> {
+    /// [`Shard::end_hold`].
+    pub(crate) fn begin_hold(&mut self) -> Option<Outer> {
         self.may_wake()
-            .then(|| Outer(self.blocking.waiters.settling.begin()))
+            .then(|| Outer(self.blocking.waiters.holds.begin()))
     }
 
-    /// As [`Shard::begin_settling`], for what follows from an offer: if it was ours, the same replies wait for it.
-    pub(crate) fn begin_settling_offer(&mut self, offer: TransactionId) -> Outer {
+    /// As [`Shard::begin_hold`], for what follows from an offer: if it was ours, the same replies wait for it.
+    pub(crate) fn inherit_hold(&mut self, offer: TransactionId) -> Outer {
         let causes = self.blocking.waiters.causes_of_offer(offer);
-        Outer(self.blocking.waiters.settling.inherit(causes))
+        Outer(self.blocking.waiters.holds.inherit(causes))
     }
 
     /// It has run: its hold, if there is somebody to wait for.
-    pub(crate) fn end_settling(&mut self, outer: Option<Outer>) -> Option<HoldId> {
-        self.blocking.waiters.settling.end(outer?.0)
+    pub(crate) fn end_hold(&mut self, outer: Option<Outer>) -> Option<HoldId> {
+        self.blocking.waiters.holds.end(outer?.0)
     }
 
-    /// Sends `message`, once `hold` is over if there is one.
-    pub(crate) fn send_settled(&mut self, hold: Option<HoldId>, to: ShardId, message: Message) {
-        let holds = &mut self.blocking.waiters.settling.holds;
+    /// Keeps `message` until `hold` is over. Hands it back if there is nothing to wait for.
+    pub(crate) fn hold_back(
+        &mut self,
+        hold: Option<HoldId>,
+        to: ShardId,
+        message: Message,
+    ) -> Option<Message> {
+        let holds = &mut self.blocking.waiters.holds.open;
         match hold.and_then(|hold| holds.get_mut(&hold)) {
-            Some(hold) => hold.held.push((to, message)),
-            None => self.send(to, message),
+            Some(hold) => {
+                hold.held.push((to, message));
+                None
+            }
+            None => Some(message),
+        }
+    }
+
+    /// Sends `message`, once `hold` is over.
+    pub(crate) fn send_after(&mut self, hold: HoldId, to: ShardId, message: Message) {
+        if let Some(message) = self.hold_back(Some(hold), to, message) {
+            self.send_reply(to, message);
         }
     }
 
@@ -175,37 +191,39 @@ impl Shard {
                 number,
                 reply,
             );
-            self.send_settled(Some(hold), self.id, Message::Replies(late));
+            self.send_after(hold, self.id, Message::Replies(late));
         }
     }
 
     /// Everything of a transaction is done: its reply goes out once `owners` many owners have served who waited for its keys.
-    pub(crate) fn conclude_settled(
+    pub(crate) fn conclude_served(
         &mut self,
         id: TransactionId,
         caller: Caller,
         reply: BytesMut,
+        settles: Option<TransactionId>,
         owners: usize,
     ) {
         if owners == 0 {
-            return self.conclude(caller, reply);
+            return self.conclude(caller, reply, settles);
         }
         let concluding = Concluding {
             caller,
             reply,
+            settles,
             left: owners,
         };
         self.blocking.concluding.insert(id.sequence, concluding);
     }
 
     /// An owner has served who waited for keys of the transaction.
-    pub(crate) fn owner_settled(&mut self, id: TransactionId) {
+    pub(crate) fn owner_has_served(&mut self, id: TransactionId) {
         let Some(mut concluding) = self.blocking.concluding.remove(&id.sequence) else {
             return;
         };
         concluding.left -= 1;
         if concluding.left == 0 {
-            self.conclude(concluding.caller, concluding.reply);
+            self.conclude(concluding.caller, concluding.reply, concluding.settles);
         } else {
             self.blocking.concluding.insert(id.sequence, concluding);
         }
