@@ -11,13 +11,13 @@
 use super::join::join;
 use super::needs::{Needs, needs_of};
 use super::queue::{Queue, Queued, aborted_because};
-use super::state::{Meeting, Party, Phase, Transaction, Work, part_of};
+use super::state::{Meeting, Party, Phase, StepAnswer, Transaction, Work, part_of};
 use crate::command_table::Handler;
 use crate::commands::{Answered, Outcome, Run};
 use crate::durability::{Commit, Logging};
 use crate::host::Door;
-use crate::message::{Claim, Held, Lent, Message, Partial};
-use crate::query::{Answer, Finish};
+use crate::message::{Claim, Held, Message};
+use crate::query::Finish;
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session};
 use crate::shard::Shard;
@@ -45,13 +45,13 @@ pub(super) struct Exec {
     /// A command may change something.
     pub(super) writes: bool,
     /// Shards where something was changed that is to be logged.
-    writers: BTreeSet<ShardId>,
+    pub(super) writers: BTreeSet<ShardId>,
     pub(super) step: Step,
     /// Answers to the step that have come.
     pub(super) answers: BTreeMap<ShardId, StepAnswer>,
     /// How many are to come in all.
     expected: usize,
-    reply: BytesMut,
+    pub(super) reply: BytesMut,
     /// `CLIENT REPLY OFF` was one of the commands.
     muted: bool,
     /// The moment of the whole `EXEC`.
@@ -79,13 +79,6 @@ pub(super) enum Step {
     Gathering(&'static Command, RequestBuffer),
     /// A question to all shards.
     Asking(Finish),
-}
-
-#[derive(Debug)]
-pub(super) enum StepAnswer {
-    Ran(Partial),
-    Lent(Lent),
-    Told(Answer),
 }
 
 const NO_MONITOR: ErrorReply =
@@ -450,28 +443,6 @@ impl Shard {
         }
         exec.append(&reply);
     }
-
-    /// Everything has run: only now are the locks let go.
-    fn end_exec(&mut self, id: TransactionId, transaction: Transaction) {
-        self.forget_watches(&transaction);
-        self.show_exec(&transaction);
-        let Work::Exec(exec) = transaction.work else {
-            return;
-        };
-        let commit = self.commit_of(id, exec.writers.iter().copied().collect());
-        let mut owners = 0;
-        for member in &transaction.members {
-            let commit = commit
-                .as_ref()
-                .filter(|_| exec.writers.contains(&member.shard));
-            if commit.is_none() {
-                self.settle_readers(id, std::iter::once(member.shard));
-            }
-            owners += usize::from(member.lent.has_waiters);
-            self.end_on(id, member, commit);
-        }
-        self.conclude_served(id, transaction.caller, exec.reply, Some(id), owners);
-    }
 }
 
 impl Exec {
@@ -501,29 +472,6 @@ impl Exec {
     fn append(&mut self, reply: &[u8]) {
         if !self.muted {
             self.reply.extend_from_slice(reply);
-        }
-    }
-}
-
-impl StepAnswer {
-    fn ran(self) -> Option<Partial> {
-        match self {
-            Self::Ran(partial) => Some(partial),
-            Self::Lent(_) | Self::Told(_) => None,
-        }
-    }
-
-    fn lent(self) -> Option<Lent> {
-        match self {
-            Self::Lent(lent) => Some(lent),
-            Self::Ran(_) | Self::Told(_) => None,
-        }
-    }
-
-    fn told(self) -> Option<Answer> {
-        match self {
-            Self::Told(answer) => Some(answer),
-            Self::Ran(_) | Self::Lent(_) => None,
         }
     }
 }

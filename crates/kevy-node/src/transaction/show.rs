@@ -1,8 +1,8 @@
 //! What monitors see of an `EXEC` over several shards: its commands when all locks are held, itself when it is over; and what
 //! of its commands comes into the slow log.
 
-use super::exec::{Exec, Step, StepAnswer};
-use super::state::{Caller, Transaction, Work};
+use super::exec::{Exec, Step};
+use super::state::{Caller, StepAnswer, Transaction, Work};
 use crate::shard::Shard;
 use kevy_proto::resp::RequestBuffer;
 

@@ -129,6 +129,37 @@ impl Met {
     }
 }
 
+/// What a shard answers to a step of an `EXEC`.
+#[derive(Debug)]
+pub(super) enum StepAnswer {
+    Ran(Partial),
+    Lent(Lent),
+    Told(Answer),
+}
+
+impl StepAnswer {
+    pub(super) fn ran(self) -> Option<Partial> {
+        match self {
+            Self::Ran(partial) => Some(partial),
+            Self::Lent(_) | Self::Told(_) => None,
+        }
+    }
+
+    pub(super) fn lent(self) -> Option<Lent> {
+        match self {
+            Self::Lent(lent) => Some(lent),
+            Self::Ran(_) | Self::Told(_) => None,
+        }
+    }
+
+    pub(super) fn told(self) -> Option<Answer> {
+        match self {
+            Self::Told(answer) => Some(answer),
+            Self::Ran(_) | Self::Lent(_) => None,
+        }
+    }
+}
+
 /// The run of a command that may have to wait.
 #[derive(Debug)]
 pub(super) enum Attempt {
