@@ -68,9 +68,6 @@ pub struct Generator<'a> {
     by_hand_one_in: u8,
 }
 
-/// Commands that Redis counts as a change to a watched key even when they leave it as it was.
-const CHANGES_NOTHING: [&[u8]; 3] = [b"LTRIM", b"LMOVE", b"RPOPLPUSH"];
-
 /// Commands without which others find nothing to do.
 const FILLING: [&str; 9] = [
     "RPUSH",
@@ -165,9 +162,7 @@ impl<'a> Generator<'a> {
             commands.push(args!["WATCH", key(&mut self.rng, "transactions")]);
             if self.rng.bool() {
                 let other = self.about_data();
-                if !CHANGES_NOTHING.contains(&other[0].to_ascii_uppercase().as_slice()) {
-                    commands.push([args!["OTHER"], other].concat());
-                }
+                commands.push([args!["OTHER"], other].concat());
             }
         }
         commands.push(args!["MULTI"]);
