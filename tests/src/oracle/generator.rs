@@ -204,7 +204,7 @@ impl<'a> Generator<'a> {
             args[0] = in_some_case(&mut self.rng, &args[0]);
             if self.rng.u32(..KEYS_ONE_IN) == 0 {
                 args.splice(..0, args!["COMMAND", "GETKEYS"]);
-            } else if self.rng.u32(..SPOILED_ONE_IN) == 0 && !waits(&args) {
+            } else if self.rng.u32(..SPOILED_ONE_IN) == 0 && !is_delicate(&args) {
                 self.spoil(&mut args);
             }
         }
@@ -254,12 +254,13 @@ fn steps_of_the_harness(name: &[u8]) -> bool {
     [&b"SCAN"[..], b"ROUNDTRIP", b"RANDOMKEY", b"DBSIZE"].contains(&name)
 }
 
-/// Whether the command may wait: spoiled it could do so for ever.
-fn waits(args: &Args) -> bool {
+/// Whether the command may wait, spoiled for ever, or could say what only one of two servers can.
+fn is_delicate(args: &Args) -> bool {
     let name = args[0].to_ascii_uppercase();
     let option = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"BLOCK");
     let is_blocking = name.starts_with(b"BL") || name.starts_with(b"BR") || name.starts_with(b"BZ");
-    is_blocking || name == b"WAIT" || name == b"CLIENT" || args.iter().any(option)
+    let stays = [&b"WAIT"[..], b"CLIENT", b"SLOWLOG", b"LATENCY"].contains(&name.as_slice());
+    is_blocking || stays || args.iter().any(option)
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
