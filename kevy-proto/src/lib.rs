@@ -6,6 +6,7 @@
 //!   an encoder for replies, and the errors a client may see.
 //! * [`command`]: the columns of a command row. Routing, `COMMAND`, the documentation and the cluster client all read them.
 //! * [`log`]: the write log as bytes.
+//! * [`replication`]: what a primary and a replica say to each other.
 //! * [`slot`]: which of the 16384 slots a key is in, and which shard owns a slot.
 //! * [`ids`], [`time`], [`rng`]: numbers with a meaning.
 
@@ -17,6 +18,7 @@ extern crate alloc;
 pub mod command;
 pub mod ids;
 pub mod log;
+pub mod replication;
 pub mod resp;
 pub mod rng;
 pub mod slot;

@@ -102,6 +102,30 @@ impl Client {
         })
     }
 
+    /// As [`Client::connect`], but waits until the node is there and serves.
+    ///
+    /// # Errors
+    /// What failed last, after many attempts.
+    pub async fn connect_when_serving(
+        context: Context,
+        number: u32,
+        rng: &mut Rng,
+    ) -> Result<Self, Failure> {
+        let mut failure = Failure::Refused;
+        for _ in 0..RECONNECTS_MAX {
+            sleep(RECONNECT_AFTER).await;
+            match Self::connect(context.clone(), number, rng).await {
+                Ok(mut client) => match client.call(request(["PING"])).await {
+                    Ok(Reply::Error(_)) => {}
+                    Ok(_) => return Ok(client),
+                    Err(error) => failure = error,
+                },
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
     /// Sends requests without waiting for replies.
     pub fn send(&mut self, requests: Vec<Request>) {
         let mut bytes = Vec::new();
@@ -143,6 +167,20 @@ impl Client {
     pub async fn call(&mut self, request: Request) -> Result<Reply, Failure> {
         self.send(vec![request]);
         self.receive().await
+    }
+
+    /// Sends a request until it is not refused: a node whose disk fails refuses writes for a while.
+    ///
+    /// # Errors
+    /// Any [`Failure`] but [`Failure::Refused`].
+    pub async fn insist(&mut self, request: Request) -> Result<Reply, Failure> {
+        loop {
+            let reply = self.call(request.clone()).await?;
+            if !matches!(reply, Reply::Error(_)) {
+                return Ok(reply);
+            }
+            sleep(RECONNECT_AFTER).await;
+        }
     }
 
     /// Ends the connection at once, whatever is under way.
@@ -269,24 +307,12 @@ impl Player {
         }
     }
 
-    /// Connects anew until the node serves.
+    /// Connects anew once the node serves.
     async fn wait_for_node(&mut self) -> Result<(), Failure> {
-        let mut failure = Failure::Refused;
-        for _ in 0..RECONNECTS_MAX {
-            sleep(RECONNECT_AFTER).await;
-            match Client::connect(self.context.clone(), self.number, &mut self.rng).await {
-                Ok(mut client) => match client.call(request(["PING"])).await {
-                    Ok(Reply::Error(_)) => {}
-                    Ok(_) => {
-                        self.client = Some(client);
-                        return Ok(());
-                    }
-                    Err(error) => failure = error,
-                },
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
+        let context = self.context.clone();
+        self.client =
+            Some(Client::connect_when_serving(context, self.number, &mut self.rng).await?);
+        Ok(())
     }
 
     /// As [`Player::batch`], but that the node crashed is a failure.

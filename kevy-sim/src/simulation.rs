@@ -262,7 +262,8 @@ impl Stage {
         // loading, or cannot write) was not done.
         let has_disk = self.context.options.disk.is_some();
         let was_refused = |o: &Operation| matches!(o.reply(), Some(Reply::Error(_)));
-        let is_beside = |o: &Operation| has_disk && (o.name() == "PING" || was_refused(o));
+        let is_beside =
+            |o: &Operation| has_disk && (matches!(o.name(), "PING" | "SAVE") || was_refused(o));
         let operations: Vec<_> = operations
             .into_iter()
             .filter(|o| o.client != auditor || is_workloads(o.name()))
@@ -315,7 +316,11 @@ impl Auditor {
 
     async fn connect(&mut self) -> Result<Client, Failure> {
         let number = self.context.options.clients;
-        Client::connect(self.context.clone(), number, &mut self.rng).await
+        let context = self.context.clone();
+        if context.options.disk.is_some() {
+            return Client::connect_when_serving(context, number, &mut self.rng).await;
+        }
+        Client::connect(context, number, &mut self.rng).await
     }
 
     async fn prepare(&mut self) -> Result<(), Failure> {
@@ -323,9 +328,6 @@ impl Auditor {
         sleep(Duration::from_millis(5)).await;
         let mut client = self.connect().await?;
         let has_disk = self.context.options.disk.is_some();
-        while has_disk && client.call(request(["PING"])).await? != Reply::Simple("PONG".into()) {
-            sleep(Duration::from_millis(1)).await;
-        }
         self.context.options.workload.prepare(&mut client).await?;
         // What was prepared is there whatever the log's policy; a disk that fails may need several attempts.
         while has_disk && client.call(request(["SAVE"])).await? != Reply::OK {
@@ -360,11 +362,9 @@ impl Auditor {
         }
         let workload = self.context.options.workload;
         workload.conclude(&mut client).await.map_err(failed)?;
-        // Takes every lock there is.
-        let flushed = client.call(request(["FLUSHALL"])).await.map_err(failed)?;
-        if flushed != Reply::OK {
-            return Err(Violation::new("locks", format!("FLUSHALL: {flushed:?}")));
-        }
+        // Takes every lock there is. A disk that fails may need several attempts.
+        let is_done = |reply: &Reply| *reply == Reply::OK;
+        wait_for(&mut client, &["FLUSHALL"], "locks", is_done).await?;
         Ok(())
     }
 }

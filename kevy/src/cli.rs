@@ -3,6 +3,8 @@
 //! The flags of the settings are not listed here: clap gets them from the table of directives, as text, so that an
 //! impossible value in a flag is reported together with all other faults. clap's own errors and faults both exit with 2.
 
+use crate::export::Export;
+use crate::import::Import;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
 use kevy_node::settings::kind::Kind;
 use kevy_node::settings::{ConfigFile, Directive, Fault, Inputs, Origin, Settings, directives};
@@ -16,6 +18,10 @@ use std::process::ExitCode;
 pub(crate) enum Task {
     /// Run a server; its configuration file, if it has one.
     Serve(Box<Settings>, Option<PathBuf>),
+    /// Make a data directory of Redis's files.
+    Import(Import),
+    /// Make an RDB file of a data directory.
+    Export(Export),
     /// Everything asked for is done, or faults were reported.
     Leave(ExitCode),
 }
@@ -40,6 +46,10 @@ enum Subtask {
         /// Configuration file, as --config
         path: Option<PathBuf>,
     },
+    /// Make a data directory of a Redis RDB file, append-only file or append-only directory
+    Import(Import),
+    /// Make a Redis RDB file of a data directory
+    Export(Export),
 }
 
 const AFTER_HELP: &str = "Every flag has a key in kevy.toml and most have a variable KEVY_*: docs/CONFIGURATION.md. \
@@ -57,12 +67,31 @@ const CONFIG_MAX_BYTES: u64 = 1 << 20;
 /// Reads the command line, the environment and the file, and does what needs no server.
 pub(crate) fn task() -> Task {
     let line = CommandLine::parse();
-    let only_check = line.command.is_some();
-    match effective_settings(line) {
+    let is_plain = line.config.is_none() && line.directives.0.is_empty();
+    let checked = match line.command {
+        Some(Subtask::Import(_) | Subtask::Export(_)) if !is_plain => {
+            return Task::Leave(misplaced_flags());
+        }
+        Some(Subtask::Import(import)) => return Task::Import(import),
+        Some(Subtask::Export(export)) => return Task::Export(export),
+        Some(Subtask::CheckConfig { path }) => Some(path),
+        None => None,
+    };
+    let only_check = checked.is_some();
+    let named = checked.flatten().or(line.config);
+    match effective_settings(named, line.directives) {
         Ok((settings, _)) if only_check => Task::Leave(print_settings(&settings)),
         Ok((settings, file)) => Task::Serve(Box::new(settings), file),
         Err(faults) => Task::Leave(report(&faults)),
     }
+}
+
+/// Flags of a server stand before a subcommand that starts none: they would do nothing.
+fn misplaced_flags() -> ExitCode {
+    eprintln!(
+        "kevy: import and export take their flags behind their names, and none of a server's"
+    );
+    ExitCode::from(EXIT_FAULTS)
 }
 
 /// Number of cores this process may use: CPU affinity and cgroup quotas respected.
@@ -71,13 +100,14 @@ fn usable_cores() -> usize {
 }
 
 /// The settings, and the absolute path of the configuration file.
-fn effective_settings(line: CommandLine) -> Result<(Settings, Option<PathBuf>), Vec<Fault>> {
-    let named = line.command.and_then(|Subtask::CheckConfig { path }| path);
-    let (file, unreadable) =
-        match config_file(named.or(line.config), std::env::var_os("KEVY_CONFIG")) {
-            Ok(file) => (file, None),
-            Err(fault) => (None, Some(fault)),
-        };
+fn effective_settings(
+    named: Option<PathBuf>,
+    flags: DirectiveFlags,
+) -> Result<(Settings, Option<PathBuf>), Vec<Fault>> {
+    let (file, unreadable) = match config_file(named, std::env::var_os("KEVY_CONFIG")) {
+        Ok(file) => (file, None),
+        Err(fault) => (None, Some(fault)),
+    };
     let path = file
         .as_ref()
         .and_then(|file| std::path::absolute(&file.name).ok());
@@ -87,7 +117,7 @@ fn effective_settings(line: CommandLine) -> Result<(Settings, Option<PathBuf>), 
         environment: std::env::vars_os()
             .map(|(name, value)| (lossy(name), lossy(value)))
             .collect(),
-        flags: line.directives.0,
+        flags: flags.0,
     };
     let resolved = Settings::resolve(&inputs, usable_cores());
     match unreadable {

@@ -3,9 +3,12 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod export;
 mod glommio_host;
+mod import;
 mod server;
 mod startup;
+mod transfer;
 
 use cli::Task;
 use std::process::ExitCode;
@@ -13,6 +16,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match cli::task() {
         Task::Serve(settings, file) => server::run(*settings, file),
+        Task::Import(import) => import.run(),
+        Task::Export(export) => export.run(),
         Task::Leave(code) => code,
     }
 }

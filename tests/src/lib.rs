@@ -6,6 +6,7 @@
 //! * [`server`] starts `kevy` (or, with `KEVY_TEST_SERVER=redis`, Redis in its place: that shows that a
 //!   test's expectation is Redis's own) and the Redis that serves as the oracle;
 //! * [`connection`] and [`reply`] are a RESP client that trusts nobody;
+//! * [`contents`] fills a server with keys of every type and tells what it holds;
 //! * [`oracle`] makes, runs, compares and shrinks random command sequences;
 //! * [`tidy`] holds the rules of the repository as functions on text;
 //! * [`clients`] runs other people's clients.
@@ -18,6 +19,7 @@
 pub mod binary;
 pub mod clients;
 pub mod connection;
+pub mod contents;
 pub mod oracle;
 pub mod ports;
 pub mod process;

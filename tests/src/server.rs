@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -23,6 +24,7 @@ pub fn redis_stands_in() -> bool {
 #[derive(Debug, Clone)]
 pub struct Spec {
     threads: u16,
+    is_durable: bool,
     arguments: Vec<OsString>,
 }
 
@@ -31,6 +33,7 @@ impl Spec {
     pub fn threads(threads: u16) -> Self {
         Self {
             threads,
+            is_durable: false,
             arguments: Vec::new(),
         }
     }
@@ -39,6 +42,13 @@ impl Spec {
     #[must_use]
     pub fn accept_shards(self, count: u16) -> Self {
         self.arg("--accept-shards").arg(count.to_string())
+    }
+
+    /// Lets it keep a log.
+    #[must_use]
+    pub fn durable(mut self) -> Self {
+        self.is_durable = true;
+        self
     }
 
     /// Gives every shard a port of its own.
@@ -84,6 +94,16 @@ impl Spec {
         panic!("every port that was free a moment ago is taken")
     }
 
+    /// Starts the server in `directory` and kills it after a while, wherever it is then.
+    pub fn start_and_kill(self, directory: TempDir, after: Duration) -> TempDir {
+        let ports = ports::free_ports(1 + self.threads);
+        let mut process = self.spawn(&ports, directory.path());
+        std::thread::sleep(after);
+        process.signal(Signal::KILL);
+        process.wait();
+        directory
+    }
+
     fn spawn(&self, ports: &PortRange, directory: &Path) -> Process {
         let command = if redis_stands_in() {
             redis_command(ports.first(), directory)
@@ -97,7 +117,8 @@ impl Spec {
         let mut command = bare_kevy();
         command
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--threads", &self.threads.to_string(), "--no-aof"])
+            .args(["--threads", &self.threads.to_string()])
+            .args((!self.is_durable).then_some("--no-aof"))
             .arg("--dir")
             .arg(directory)
             .args(&self.arguments)
@@ -163,26 +184,39 @@ impl Server {
 /// Debian's redis-server: the oracle.
 #[derive(Debug)]
 pub struct Redis {
-    _process: Process,
+    process: Process,
     ports: PortRange,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Redis {
     /// Starts an empty one with a single database and no persistence.
     pub fn start() -> Self {
-        let directory = TempDir::new().expect("a temporary directory");
+        Self::start_in(TempDir::new().expect("a temporary directory"), &[])
+    }
+
+    /// Starts one on the files in `directory`; `arguments` are added to its command line.
+    pub fn start_in(directory: TempDir, arguments: &[&str]) -> Self {
         let ports = ports::free_ports(1);
-        let command = redis_command(ports.first(), directory.path());
+        let mut command = redis_command(ports.first(), directory.path());
+        command.args(arguments);
         let mut process = Process::spawn("redis", command, directory.path());
         if let Err(words) = wait_for_pong(&mut process, ports.first()) {
             panic!("redis-server did not start: {words}");
         }
         Self {
-            _process: process,
+            process,
             ports,
-            _directory: directory,
+            directory,
         }
+    }
+
+    /// Stops it and waits for its end; its files stay.
+    pub fn stop(mut self) -> TempDir {
+        self.process.signal(Signal::TERM);
+        let status = self.process.wait();
+        assert!(status.success(), "{status}: {}", self.process.words());
+        self.directory
     }
 
     /// A new connection.

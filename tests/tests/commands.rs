@@ -120,10 +120,6 @@ const LACKING: &[(&[&str], &str)] = &[
         ],
         "no replication yet",
     ),
-    (
-        &["bgrewriteaof", "bgsave", "lastsave", "save"],
-        "no persistence yet",
-    ),
 ];
 
 fn lists(table: &[(&'static [&'static str], &'static str)]) -> BTreeSet<String> {

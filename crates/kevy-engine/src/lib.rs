@@ -25,6 +25,7 @@ pub mod keyspace;
 pub mod long_double;
 pub mod number;
 pub mod rdb;
+pub mod redis_aof;
 mod segmented;
 pub mod value;
 mod varint;

@@ -58,7 +58,7 @@ fn state(keyspace: &Keyspace) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<UnixMillis>)
             payload.truncate(payload.len() - 10);
             payload.sort_unstable();
         }
-        (entry.key().to_vec(), (payload.to_vec(), entry.deadline()))
+        (entry.key().to_vec(), (payload.clone(), entry.deadline()))
     });
     entries.collect()
 }

@@ -92,6 +92,7 @@ impl Driver {
         }
         let blocked = send_messages(shard, host);
         send_replies(shard, host);
+        shard.end_turn();
         self.has_work_left =
             messages_left || blocked || !self.unread.is_empty() || shard.has_output();
     }

@@ -54,7 +54,7 @@ pub enum Message {
     Lent(TransactionId, Lent),
     /// Put these entries back.
     Restore(Box<Restored>),
-    /// Let the locks of a transaction go; nothing was changed.
+    /// Let the locks of a transaction go; nothing was changed, or it is durable everywhere.
     Release(TransactionId),
     /// Log what the transaction changed, and let its locks go.
     Commit(Commit),
@@ -62,10 +62,17 @@ pub enum Message {
     Settle(TransactionId),
     /// These transactions of yours are durable here.
     Durable(Vec<u64>),
+    /// Say when every transaction of yours so far is durable everywhere, for my snapshot of this number; `AllSettled` answers.
+    /// Its epoch comes with it.
+    AwaitSettled(u64, u64),
+    /// They are.
+    AllSettled(u64),
     /// What my log tells about transactions over several shards.
     Surveyed(Box<Survey>),
     /// I have made durable what was decided about earlier transactions, and can serve.
     Opened,
+    /// I know that everybody can serve.
+    Ready,
     /// Something about the shard itself, for the control plane.
     Ask(TransactionId, Query),
     /// The answer.
@@ -315,6 +322,8 @@ pub struct Lent {
     pub has_waiters: bool,
     /// Whether the owner logs effects.
     pub wants_effects: bool,
+    /// The owner's epoch.
+    pub epoch: u64,
 }
 
 /// Entries on their way back.

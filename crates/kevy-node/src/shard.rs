@@ -9,7 +9,7 @@
 use crate::announcements::Announcements;
 use crate::blocking::Blocking;
 use crate::command_table::CommandTable;
-use crate::durability::{Durability, Loading, Logging, Settling};
+use crate::durability::{Durability, Loading, Logging, SettleWaiter, Settling};
 use crate::histogram::Histograms;
 use crate::host::{Peer, Slot};
 use crate::latency::{Event, Latencies};
@@ -118,10 +118,16 @@ pub struct Shard {
     pub(crate) next_transaction: u64,
     /// Transactions of ours that are not durable everywhere, by their sequence numbers.
     pub(crate) settling: BTreeMap<u64, Settling>,
+    /// Shards that wait until they are.
+    pub(crate) settle_waiters: Vec<SettleWaiter>,
     /// The log, once it is open.
     pub(crate) durability: Option<Box<Durability>>,
     /// Where effects go.
     pub(crate) logging: Logging,
+    /// When we are, as shards count time together for their logs.
+    pub(crate) epoch: u64,
+    /// The epoch at the start of the process.
+    pub(crate) epoch_base: u64,
     /// Set until the files of all shards are loaded.
     pub(crate) loading: Option<Box<Loading>>,
     /// Why the shard cannot go on.
@@ -207,8 +213,11 @@ impl Shard {
             transactions: BTreeMap::new(),
             next_transaction: 0,
             settling: BTreeMap::new(),
+            settle_waiters: Vec::new(),
             durability: None,
             logging: Logging::default(),
+            epoch: 0,
+            epoch_base: 0,
             loading: Loading::begin(&config, shards),
             failure: None,
             outboxes: (0..shards).map(|_| VecDeque::new()).collect(),
@@ -246,6 +255,7 @@ impl Shard {
     /// Begins a turn at `now`, and does what has become due.
     pub fn handle_time(&mut self, now: Now) {
         self.now = now;
+        self.advance_epoch();
         self.end_pause_if_due();
         self.end_overdue_waits();
         self.drive_snapshot();
@@ -255,6 +265,12 @@ impl Shard {
         self.handle_local();
     }
 
+    /// Ends a turn that began at the time given to [`Shard::handle_time`]: for statistics.
+    pub fn end_turn(&mut self) {
+        let took = self.clock().saturating_since(self.now.monotonic);
+        self.stats.longest_turn = self.stats.longest_turn.max(took);
+    }
+
     fn run_cron(&mut self) {
         let now = self.now;
         self.next_cron = now.monotonic + self.cron_interval();
@@ -262,6 +278,7 @@ impl Shard {
         self.close_idle_clients();
         self.close_slow_clients();
         self.want_snapshot_if_due();
+        self.settle_if_due();
         self.stats.sample(now, self.keyspace.used_bytes());
         self.advance_shutdown();
     }
@@ -526,12 +543,15 @@ impl Shard {
             Message::Lent(id, lent) => self.lent(id, from, lent),
             Message::Ran(id, partial) => self.part_ran(id, from, *partial),
             Message::Restore(restored) => self.restore(*restored),
-            Message::Release(id) => self.release(id),
-            Message::Commit(commit) => self.commit_and_release(&commit),
+            Message::Release(id) => self.release_held(id),
+            Message::Commit(commit) => self.commit_and_release(&commit, commit.id),
             Message::Settle(id) => self.acknowledge_once_durable(id),
             Message::Durable(sequences) => self.note_durable(&sequences),
+            Message::AwaitSettled(snapshot, epoch) => self.await_settled(from, snapshot, epoch),
+            Message::AllSettled(snapshot) => self.count_settled(snapshot),
             Message::Surveyed(survey) => self.take_survey(from, *survey),
             Message::Opened => self.count_opened(from),
+            Message::Ready => self.count_ready(from),
             Message::Ask(id, query) => self.answer(from, id, query),
             Message::Told(id, answer) => self.told(id, from, *answer),
             Message::Offer(offer) => self.take_offer(from, *offer),

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use kevy_proto::resp::ErrorReply;
 use kevy_proto::time::{Instant, Now};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Most codes of errors that are counted apart, as in Redis.
 pub const MAX_ERROR_CODES: usize = 128;
@@ -54,6 +55,8 @@ pub struct Stats {
     pub rejected_connections: u64,
     /// Requests executed for our own sessions.
     pub commands_processed: u64,
+    /// How long the longest turn took: as long everybody else waited.
+    pub longest_turn: Duration,
     /// Errors replied.
     pub error_replies: u64,
     /// The same by their codes (`ERR`, `WRONGTYPE`).
@@ -97,6 +100,7 @@ impl Stats {
         Self {
             connections_received: 0,
             rejected_connections: 0,
+            longest_turn: Duration::ZERO,
             commands_processed: 0,
             error_replies: 0,
             errors: BTreeMap::new(),

@@ -13,6 +13,8 @@ const DROPPED: u8 = 3;
 const EARLIER_RUNS_SETTLED: u8 = 4;
 const SNAPSHOT_BEGIN: u8 = 5;
 const SNAPSHOT_END: u8 = 6;
+const ISOLATED_PART: u8 = 7;
+const SKIPPED: u8 = 8;
 
 /// One entry of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +29,12 @@ pub enum Entry<'a> {
         run: u64,
         /// Which they are.
         transactions: Vec<TransactionId>,
+    },
+    /// What this log says before this entry of a later epoch than this one does not count: it may depend on a transaction
+    /// that another shard lacks.
+    Skipped {
+        /// The last epoch that counts.
+        above: u64,
     },
     /// Every shard has made durable what it decided about transactions of the runs before this one: they need no more proof.
     EarlierRunsSettled,
@@ -61,6 +69,11 @@ pub struct TransactionPart {
     pub settled_below: u64,
     /// The shards whose logs must have a part, this one included.
     pub participants: Vec<ShardId>,
+    /// When it took place. Shards count epochs by one clock and tell each other theirs, so that whatever depends on something
+    /// has no earlier epoch. A set of epochs from the first on is a state that makes sense.
+    pub epoch: u64,
+    /// Nobody saw what it did before it was durable everywhere: without it what follows still makes sense.
+    pub is_isolated: bool,
 }
 
 /// Canonical requests, encoded.
@@ -97,8 +110,13 @@ pub fn push_part<'a>(
     part: &TransactionPart,
     requests: impl ExactSizeIterator<Item = Args<'a>>,
 ) {
-    out.extend_from_slice(&[PART]);
+    out.extend_from_slice(&[if part.is_isolated {
+        ISOLATED_PART
+    } else {
+        PART
+    }]);
     push_id(out, part.id);
+    push_number(out, part.epoch);
     push_number(out, part.settled_below);
     push_shards(out, &part.participants);
     push_requests(out, requests);
@@ -110,6 +128,12 @@ pub fn push_dropped(out: &mut BytesMut, run: u64, transactions: &[TransactionId]
     push_number(out, run);
     push_number(out, transactions.len() as u64);
     transactions.iter().for_each(|id| push_id(out, *id));
+}
+
+/// Appends that what the log says before of a later epoch than `above` does not count.
+pub fn push_skipped(out: &mut BytesMut, above: u64) {
+    out.extend_from_slice(&[SKIPPED]);
+    push_number(out, above);
 }
 
 /// Appends that earlier runs are settled.
@@ -180,14 +204,19 @@ impl<'a> Entries<'a> {
     fn take(&mut self) -> Result<Entry<'a>, EntryFault> {
         match self.byte()? {
             EFFECTS => Ok(Entry::Effects(self.requests()?)),
-            PART => {
+            kind @ (PART | ISOLATED_PART) => {
                 let part = TransactionPart {
                     id: self.id()?,
+                    epoch: self.number()?,
                     settled_below: self.number()?,
                     participants: self.shards()?,
+                    is_isolated: kind == ISOLATED_PART,
                 };
                 Ok(Entry::Part(part, self.requests()?))
             }
+            SKIPPED => Ok(Entry::Skipped {
+                above: self.number()?,
+            }),
             DROPPED => Ok(Entry::Dropped {
                 run: self.number()?,
                 transactions: self.ids()?,
@@ -364,6 +393,8 @@ mod tests {
             id: id(2, 1 << 40),
             settled_below: 7,
             participants: vec![ShardId(0), ShardId(2), ShardId(300)],
+            epoch: 1 << 50,
+            is_isolated: true,
         };
         let mut out = BytesMut::new();
         push_effects(&mut out, set.iter().map(RequestBuffer::args));
@@ -403,11 +434,13 @@ mod tests {
         let mut out = BytesMut::new();
         push_snapshot_begin(&mut out, &runs);
         push_earlier_runs_settled(&mut out);
+        push_skipped(&mut out, 1 << 40);
         push_snapshot_end(&mut out, 77);
         let entries: Vec<_> = Entries::of(&out).collect();
         let expected = [
             Ok(Entry::SnapshotBegin(runs)),
             Ok(Entry::EarlierRunsSettled),
+            Ok(Entry::Skipped { above: 1 << 40 }),
             Ok(Entry::SnapshotEnd { keys: 77 }),
         ];
         assert_eq!(entries, expected);
@@ -442,6 +475,7 @@ mod tests {
                         prop_assert_eq!(read(&requests).len() as u64, requests.len());
                     }
                     Entry::Dropped { .. }
+                    | Entry::Skipped { .. }
                     | Entry::EarlierRunsSettled
                     | Entry::SnapshotBegin(_)
                     | Entry::SnapshotEnd { .. } => {}

@@ -4,7 +4,7 @@ use super::segment::{u32_at, u64_at};
 use core::fmt;
 
 /// Length of a frame without its entries.
-pub const FRAME_HEADER_BYTES: usize = 24;
+pub const FRAME_HEADER_BYTES: usize = 32;
 /// Where the part begins that the checksum covers.
 const CHECKED_FROM: usize = 4;
 
@@ -15,6 +15,8 @@ pub struct Frame<'a> {
     pub position: u64,
     /// Up to where the log was durable when this was written.
     pub synced: u64,
+    /// When its entries were made, as shards count time together: see [`TransactionPart::epoch`](super::TransactionPart).
+    pub epoch: u64,
     /// Its entries, encoded.
     pub entries: &'a [u8],
 }
@@ -50,14 +52,27 @@ pub enum Verdict {
 }
 
 /// The header of the frame at `position` of the log whose entries are `entries`; they follow it. `synced`: up to where the
-/// log is known to be durable.
-pub fn encode_frame(position: u64, synced: u64, entries: &[u8]) -> [u8; FRAME_HEADER_BYTES] {
+/// log is known to be durable. `epoch`: when the entries were made.
+///
+/// # Panics
+/// If the entries are longer than 4 GiB, which nobody may write: better no log than a wrong one.
+pub fn encode_frame(
+    position: u64,
+    synced: u64,
+    epoch: u64,
+    entries: &[u8],
+) -> [u8; FRAME_HEADER_BYTES] {
     debug_assert!(!entries.is_empty(), "a frame without entries says nothing");
     debug_assert!(synced <= position, "what is not written is not durable");
+    assert!(
+        u32::try_from(entries.len()).is_ok(),
+        "a frame's length is told in 32 bits"
+    );
     let mut header = [0; FRAME_HEADER_BYTES];
     header[4..8].copy_from_slice(&(entries.len() as u32).to_le_bytes());
     header[8..16].copy_from_slice(&position.to_le_bytes());
     header[16..24].copy_from_slice(&synced.to_le_bytes());
+    header[24..32].copy_from_slice(&epoch.to_le_bytes());
     let sum = sum_of(&header, entries);
     header[..4].copy_from_slice(&sum.to_le_bytes());
     header
@@ -84,6 +99,7 @@ pub fn decode_frame(bytes: &[u8], position: u64) -> Result<Frame<'_>, FrameFault
     Ok(Frame {
         position,
         synced: u64_at(header, 16),
+        epoch: u64_at(header, 24),
         entries,
     })
 }
@@ -131,9 +147,9 @@ mod tests {
     /// Three frames from position 100 on; the last two know that the first is durable.
     fn log() -> Vec<u8> {
         let mut log = Vec::new();
-        for (entries, synced) in [(&b"first"[..], 0), (b"second one", 129), (b"third", 129)] {
+        for (entries, synced) in [(&b"first"[..], 0), (b"second one", 137), (b"third", 137)] {
             let position = 100 + log.len() as u64;
-            log.extend_from_slice(&encode_frame(position, synced, entries));
+            log.extend_from_slice(&encode_frame(position, synced, 7, entries));
             log.extend_from_slice(entries);
         }
         log
@@ -151,7 +167,7 @@ mod tests {
         }
         assert_eq!(
             seen,
-            [(0, &b"first"[..]), (129, b"second one"), (129, b"third")]
+            [(0, &b"first"[..]), (137, b"second one"), (137, b"third")]
         );
     }
 
@@ -159,7 +175,7 @@ mod tests {
     fn a_frame_is_only_read_where_it_belongs_and_as_a_whole() {
         let log = log();
         assert_eq!(decode_frame(&log, 101), Err(FrameFault::Misplaced));
-        for length in 0..29 {
+        for length in 0..37 {
             let fault = decode_frame(&log[..length], 100);
             assert_eq!(fault, Err(FrameFault::Short), "{length} bytes");
         }
@@ -169,7 +185,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_noticed() {
         let log = log();
-        for bit in 0..29 * 8 {
+        for bit in 0..37 * 8 {
             let mut damaged = log.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(decode_frame(&damaged, 100).is_err(), "bit {bit}");
@@ -179,7 +195,7 @@ mod tests {
     #[test]
     fn damage_to_what_was_durable_is_told_from_a_torn_tail() {
         let log = log();
-        let second = 29;
+        let second = 37;
         for bit in 0..second * 8 {
             let mut damaged = log.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -189,10 +205,10 @@ mod tests {
         for bit in second * 8..log.len() * 8 {
             let mut torn = log.clone();
             torn[bit / 8] ^= 1 << (bit % 8);
-            let at = if bit < (second + 34) * 8 {
+            let at = if bit < (second + 42) * 8 {
                 second
             } else {
-                second + 34
+                second + 42
             };
             let verdict = judge_fault(&torn[at..], 100 + at as u64);
             assert_eq!(verdict, Verdict::TornTail, "bit {bit}");

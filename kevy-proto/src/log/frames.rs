@@ -108,7 +108,7 @@ mod tests {
             starts.push(file.len());
             let position = 5000 + (file.len() - SEGMENT_HEADER_BYTES) as u64;
             let entries = [length as u8; 7];
-            file.extend_from_slice(&encode_frame(position, position, &entries[..length]));
+            file.extend_from_slice(&encode_frame(position, position, 0, &entries[..length]));
             file.extend_from_slice(&entries[..length]);
         }
         (file, starts)

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! segment   | header, 64 bytes | frame | frame | ...
-//! frame     | crc32c u32 | length u32 | position u64 | synced u64 | entries: length bytes |
+//! frame     | crc32c u32 | length u32 | position u64 | synced u64 | epoch u64 | entries: length bytes |
 //! entry     | kind u8 | for transactions: who and with whom | number of requests | requests |
 //! request   | number of arguments | for each: its length, its bytes |
 //! ```
@@ -28,7 +28,8 @@ mod segment;
 
 pub use entry::{
     Entries, Entry, EntryFault, Requests, SurveyedRun, TransactionPart, push_dropped,
-    push_earlier_runs_settled, push_effects, push_part, push_snapshot_begin, push_snapshot_end,
+    push_earlier_runs_settled, push_effects, push_part, push_skipped, push_snapshot_begin,
+    push_snapshot_end,
 };
 pub use frame::{
     FRAME_HEADER_BYTES, Frame, FrameFault, Verdict, decode_frame, encode_frame, judge_fault,

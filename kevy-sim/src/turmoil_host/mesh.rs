@@ -258,8 +258,11 @@ impl Inner {
             | Message::Slow(_)
             | Message::Settle(_)
             | Message::Durable(_)
+            | Message::AwaitSettled(..)
+            | Message::AllSettled(_)
             | Message::Surveyed(_)
             | Message::Opened
+            | Message::Ready
             | Message::ShutDown
             | Message::Goodbye => {}
         }
@@ -297,8 +300,11 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Commit(_) => "commit",
         Message::Settle(_) => "settle",
         Message::Durable(_) => "durable",
+        Message::AwaitSettled(..) => "await-settled",
+        Message::AllSettled(_) => "all-settled",
         Message::Surveyed(_) => "surveyed",
         Message::Opened => "opened",
+        Message::Ready => "ready",
         Message::Ask(..) => "ask",
         Message::Told(..) => "told",
         Message::Slow(_) => "slow",

@@ -8,7 +8,7 @@ use crate::trace;
 use kevy_node::host::{
     Clock, Disk, Event, Mesh, Patience, Received, Sent, Slot, Storage, Transport,
 };
-use kevy_node::log::{DiskAction, DiskOperation};
+use kevy_node::log::{DiskAction, DiskOperation, DiskTask};
 use kevy_node::message::Message;
 use kevy_proto::ids::ShardId;
 use kevy_proto::log::{Entries, Entry, FRAME_HEADER_BYTES};
@@ -141,6 +141,10 @@ impl Storage for ShardHost {
         let Some(mut disk) = self.process.disk.clone() else {
             return;
         };
+        if task == DiskTask::Load {
+            // A node that cannot read its files does not start, which is right and teaches nothing.
+            disk = disk.reliable();
+        }
         let shard = self.shard.0;
         self.record(trace::Event::Disk {
             shard,
@@ -167,7 +171,10 @@ fn note_files(marks: &Marks, file: &str, action: &DiskAction) {
         }
         DiskAction::Write { bytes, .. } if bytes.len() > FRAME_HEADER_BYTES => {
             let mut entries = Entries::of(&bytes[FRAME_HEADER_BYTES..]);
-            if matches!(entries.next(), Some(Ok(Entry::Dropped { .. }))) {
+            if matches!(
+                entries.next(),
+                Some(Ok(Entry::Dropped { .. } | Entry::Skipped { .. }))
+            ) {
                 marks.meet(Mark::TransactionDropped);
             }
         }

@@ -77,7 +77,7 @@ pub(super) const TOTAL: i64 = WEALTH * OWNERS as i64;
 
 pub(super) async fn prepare_transfers(client: &mut Client) -> Result<(), Failure> {
     for owner in 0..OWNERS {
-        client.call(distribution(owner, [WEALTH, 0])).await?;
+        client.insist(distribution(owner, [WEALTH, 0])).await?;
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ pub(super) async fn prepare_moves(client: &mut Client) -> Result<(), Failure> {
         args.extend([place(number), token.to_owned()]);
     }
     args.extend([ORIGINAL, "0", COPY, "0"].map(str::to_owned));
-    client.call(request(args)).await?;
+    client.insist(request(args)).await?;
     Ok(())
 }
 

@@ -29,6 +29,7 @@ fn parts(listeners: Vec<Vec<Listener>>) -> (Vec<HostParts>, Arc<[Doorbell]>, Con
         .zip(listeners)
         .zip(mesh(&doorbells))
         .map(|((poll, listeners), mesh)| HostParts {
+            directory: None,
             poll,
             listeners,
             count: count.clone(),
@@ -97,6 +98,7 @@ impl Echo {
                     Event::Readable(slot) => self.read(&mut host, slot),
                     Event::Writable(slot) => self.send(&mut host, slot),
                     Event::ShutdownRequested => return,
+                    Event::Disk { .. } => unreachable!("nothing is written here"),
                 }
             }
         }
@@ -314,7 +316,7 @@ fn bounce(window: u64, hops: u64, through_glommio: bool) {
         .map(|(index, parts)| {
             on_executor(parts, move |mut host| async move {
                 let peer = ShardId(1 - index);
-                let outstanding = host.outstanding().clone();
+                let outstanding = host.outstanding.clone();
                 let _operation = through_glommio.then(|| outstanding.begin());
                 let mut events = Vec::new();
                 if index == 0 {

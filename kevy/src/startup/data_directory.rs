@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
 /// The file that is locked; it holds the owner's pid for people to read.
-const LOCK_FILE: &str = "kevy.lock";
+pub(crate) const LOCK_FILE: &str = "kevy.lock";
 /// More than any pid has.
 const LONGEST_PID: u64 = 20;
 

@@ -4,8 +4,7 @@
 //! * [`encode`]: a value in the kinds that Redis 7.0 reads (RDB version 10); only a hash whose fields have deadlines needs
 //!   Redis 7.4 (version 12).
 //! * [`payload`]: the footer that makes a `DUMP` payload of a value.
-//!
-//! A file adds the keys and their expiry around the values; values look the same there.
+//! * [`file`]: the keys and their deadlines around the values; values look the same there.
 //!
 //! Everything is checked as Redis checks under `sanitize-dump-payload yes`: lengths, counts, order, duplicates. What does
 //! not hold is damage, never a panic, and nothing is allocated that is merely announced.
@@ -13,6 +12,7 @@
 mod decode;
 pub(crate) mod element;
 mod encode;
+pub mod file;
 mod intset;
 mod kind;
 mod listpack;

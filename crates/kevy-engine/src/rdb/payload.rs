@@ -5,7 +5,7 @@
 //! ```
 
 use alloc::vec::Vec;
-use crc::{CRC_64_REDIS, Crc, Table};
+use crc_fast::CrcAlgorithm;
 use kevy_proto::resp::ErrorReply;
 
 /// The newest version that `RESTORE` reads: Redis 7.4's.
@@ -13,15 +13,20 @@ const VERSION_READ: u16 = 12;
 /// Version and checksum.
 const FOOTER_BYTES: usize = 10;
 
-/// The checksum of payloads and files.
-pub const CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+/// How payloads and files are checked: CRC-64 as Redis has it.
+pub(super) const CHECKSUM: CrcAlgorithm = CrcAlgorithm::Crc64Redis;
+
+/// The checksum of `bytes`.
+fn checksum(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(CHECKSUM, bytes)
+}
 
 /// Makes a payload of `value`, which begins with its kind, in RDB version `version`.
 pub fn seal(mut value: Vec<u8>, version: u16) -> Vec<u8> {
     value.reserve_exact(FOOTER_BYTES);
     value.extend_from_slice(&version.to_le_bytes());
-    let checksum = CHECKSUM.checksum(&value);
-    value.extend_from_slice(&checksum.to_le_bytes());
+    let sum = checksum(&value);
+    value.extend_from_slice(&sum.to_le_bytes());
     value
 }
 
@@ -31,10 +36,10 @@ pub fn seal(mut value: Vec<u8>, version: u16) -> Vec<u8> {
 /// The version is newer than what is known here, or the checksum is wrong.
 pub fn open(payload: &[u8]) -> Result<&[u8], ErrorReply> {
     const BAD: ErrorReply = ErrorReply::text("ERR DUMP payload version or checksum are wrong");
-    let (covered, checksum) = payload.split_last_chunk::<8>().ok_or(BAD)?;
+    let (covered, sum) = payload.split_last_chunk::<8>().ok_or(BAD)?;
     let (value, version) = covered.split_last_chunk::<2>().ok_or(BAD)?;
     let whole = u16::from_le_bytes(*version) <= VERSION_READ
-        && u64::from_le_bytes(*checksum) == CHECKSUM.checksum(covered);
+        && u64::from_le_bytes(*sum) == checksum(covered);
     if whole { Ok(value) } else { Err(BAD) }
 }
 

@@ -13,7 +13,7 @@ use kevy_proto::resp::{Encoder, RequestBuffer, RespVersion};
 use kevy_proto::time::{Instant, Now, UnixMillis};
 use proptest::prelude::*;
 
-const NOW: Now = Now {
+pub(super) const NOW: Now = Now {
     monotonic: Instant::from_nanos(0),
     unix: UnixMillis(1_700_000_000_000),
 };
@@ -39,13 +39,13 @@ fn run(keyspace: &mut Keyspace, words: &[&[u8]]) -> Vec<u8> {
     out.to_vec()
 }
 
-fn line(keyspace: &mut Keyspace, line: &str) -> Vec<u8> {
+pub(super) fn line(keyspace: &mut Keyspace, line: &str) -> Vec<u8> {
     let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     run(keyspace, &words)
 }
 
 /// The keys of every type in both encodings, by the commands that make them.
-fn examples() -> Vec<(&'static str, Vec<String>)> {
+pub(super) fn examples() -> Vec<(&'static str, Vec<String>)> {
     let many = |command: &str, each: fn(usize) -> String| {
         let elements: Vec<String> = (0..700).map(each).collect();
         alloc::format!("{command} k {}", elements.join(" "))
@@ -118,7 +118,7 @@ fn examples() -> Vec<(&'static str, Vec<String>)> {
 }
 
 /// What can be seen of `k`.
-fn shown(keyspace: &mut Keyspace) -> Vec<Vec<u8>> {
+pub(super) fn shown(keyspace: &mut Keyspace) -> Vec<Vec<u8>> {
     let kind = line(keyspace, "TYPE k");
     let looks: &[&str] = match &kind[..] {
         b"+string\r\n" => &["GET k"],

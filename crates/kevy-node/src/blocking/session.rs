@@ -325,6 +325,7 @@ impl Shard {
             key,
             lent,
         } = offer;
+        self.note_epoch(lent.epoch);
         if !self.is_waiting(&waiter) {
             let entries = lent.entries.into_iter().flatten().collect();
             let unchanged = Restored::unchanged(id, entries);

@@ -26,7 +26,11 @@ const BY_HAND: &[(&[&str], &[&str], &[&str])] = &[
         &["@keyspace"],
         &["@dangerous"],
     ),
-    (&["debug", "role"], &[], &["@admin", "@dangerous"]),
+    (
+        &["debug", "lastsave", "role"],
+        &[],
+        &["@admin", "@dangerous"],
+    ),
     (&["info"], &[], &["@dangerous"]),
 ];
 

@@ -213,6 +213,12 @@ fn stats(_: &Shard, total: &Total) -> String {
                 sum(|s| s.stats.commands_processed),
             ),
             ("instantaneous_ops_per_sec", sum(|s| s.stats.ops_per_second)),
+            (
+                "longest_turn_usec",
+                total
+                    .max(|s| s.stats.longest_turn.as_micros() as usize)
+                    .to_string(),
+            ),
             ("total_net_input_bytes", sum(|s| s.stats.input_bytes)),
             ("total_net_output_bytes", sum(|s| s.stats.output_bytes)),
             (

@@ -1,6 +1,6 @@
 //! Commands about what is on disk.
 
-use super::{ADMIN, Answered, NodeCommand, Outcome, ROW, is};
+use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, is};
 use crate::durability::SaveKind;
 use crate::query::{Answer, Finish, Query};
 use crate::session::Session;
@@ -51,7 +51,7 @@ pub(super) const COMMANDS: &[NodeCommand] = &[
     },
     NodeCommand {
         name: "lastsave",
-        flags: ADMIN_FAST,
+        flags: ALWAYS.with(Flags::FAST),
         complexity: "O(1)",
         summary: "Returns when the last snapshot was complete, in Unix seconds.",
         run: last_save,
@@ -59,7 +59,6 @@ pub(super) const COMMANDS: &[NodeCommand] = &[
     },
 ];
 
-const ADMIN_FAST: Flags = ADMIN.with(Flags::FAST);
 const OFF: ErrorReply =
     ErrorReply::text("ERR this server keeps its data in memory only ([persistence] aof = false)");
 

@@ -2,29 +2,35 @@
 //!
 //! 1. Each shard *surveys* its files and tells the others what it found of transactions over several shards.
 //! 2. With all surveys at hand each finds the same transactions incomplete, and *loads* what is left.
-//! 3. A torn tail is set aside and cut, the first segment of this run begins, and names what was dropped.
-//! 4. Once that is durable on every shard, earlier runs are settled for good and clients are served.
+//! 3. A torn tail is set aside and cut, and what is left made durable, for the process may have died before it was. The
+//!    first segment of this run begins and names what was dropped.
+//! 4. Once that is durable on every shard, earlier runs are settled for good. Requests are held from then on, until every
+//!    shard knows it: whoever is served by one is served by all.
 //!
 //! Until then sessions get `-LOADING`.
 
 use super::{Durability, SnapshotControl};
 use crate::command_table::{Found, Handler};
 use crate::log::{
-    DiskAction, DiskFault, DiskOperation, DiskResult, DiskTask, Journal, JournalConfig,
-    LoadProgress, Loader, Survey, SyncPolicy, incomplete, replay,
+    DiskAction, DiskFault, DiskOperation, DiskResult, DiskTask, Journal, JournalConfig, Judgement,
+    LoadProgress, Loader, Survey, SyncPolicy, judge, replay,
 };
 use crate::message::Message;
+use crate::pause::PauseMode;
 use crate::shard::{Shard, ShardConfig};
 use bytes::Bytes;
 use kevy_engine::keyspace::ExpiryMode;
 use kevy_proto::command::Flags;
 use kevy_proto::ids::ShardId;
-use kevy_proto::log::{Requests, push_dropped, push_earlier_runs_settled};
+use kevy_proto::log::{Entry, Requests, push_dropped, push_earlier_runs_settled, push_skipped};
 use kevy_proto::time::Instant;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long requests are held at most until all shards know that all can serve: messages take no time to speak of.
+const HOLD_MAX: Duration = Duration::from_mins(1);
 /// How often progress is told.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -38,6 +44,10 @@ pub(crate) struct Loading {
     surveys: Vec<Option<Survey>>,
     /// Shards that can serve.
     opened: Vec<bool>,
+    /// Shards that know that all can.
+    ready: Vec<bool>,
+    /// The latest epoch of any log.
+    epoch: u64,
     began: Instant,
     next_report: Instant,
 }
@@ -51,12 +61,16 @@ enum Step {
     /// The torn tail is copied.
     SetAside,
     Cut,
+    /// What was read becomes durable: the process may have died before it was.
+    Settle,
     /// The first segment begins.
     Open,
     /// What was dropped becomes durable, up to this position.
     SettleDropped(u64),
     /// The others are awaited.
     AwaitOthers,
+    /// All can serve; that all know it is awaited.
+    AwaitReady,
 }
 
 impl Loading {
@@ -71,6 +85,8 @@ impl Loading {
             is_busy: false,
             surveys: vec![None; usize::from(shards)],
             opened: vec![false; usize::from(shards)],
+            ready: vec![false; usize::from(shards)],
+            epoch: 0,
             began: now,
             next_report: now + REPORT_INTERVAL,
         }))
@@ -108,7 +124,16 @@ impl Loading {
                     },
                 }
             }
-            Step::Compare | Step::Open | Step::SettleDropped(_) | Step::AwaitOthers => return None,
+            Step::Settle => DiskOperation {
+                task: DiskTask::Load,
+                file: self.loader.last_file(),
+                action: DiskAction::Sync,
+            },
+            Step::Compare
+            | Step::Open
+            | Step::SettleDropped(_)
+            | Step::AwaitOthers
+            | Step::AwaitReady => return None,
         };
         self.is_busy = true;
         Some(operation)
@@ -177,8 +202,13 @@ impl Shard {
                 self.report_progress(loading);
             }
             Step::SetAside => loading.step = Step::Cut,
-            Step::Cut => self.open_log(loading),
-            Step::Compare | Step::Open | Step::SettleDropped(_) | Step::AwaitOthers => {}
+            Step::Cut => loading.step = Step::Settle,
+            Step::Settle => self.open_log(loading),
+            Step::Compare
+            | Step::Open
+            | Step::SettleDropped(_)
+            | Step::AwaitOthers
+            | Step::AwaitReady => {}
         }
     }
 
@@ -233,14 +263,16 @@ impl Shard {
                     );
                     loading.step = Step::SetAside;
                 }
-                None => self.open_log(loading),
+                None => loading.step = Step::Settle,
             },
             Step::Compare
             | Step::SetAside
             | Step::Cut
+            | Step::Settle
             | Step::Open
             | Step::SettleDropped(_)
-            | Step::AwaitOthers => {}
+            | Step::AwaitOthers
+            | Step::AwaitReady => {}
         }
     }
 
@@ -262,21 +294,34 @@ impl Shard {
         let Some(surveys) = surveys else {
             return;
         };
-        let dropped = incomplete(&surveys);
-        let count: usize = dropped.values().map(std::collections::BTreeSet::len).sum();
+        let judgement = judge(&surveys);
+        self.report_judgement(&judgement);
+        loading.surveys = Vec::new();
+        loading.epoch = judgement.epoch;
+        loading.loader.begin_load(&judgement);
+        loading.step = Step::Load;
+    }
+
+    fn report_judgement(&self, judgement: &Judgement) {
+        let count: usize = judgement.dropped.values().map(BTreeSet::len).sum();
         if count > 0 && self.id == ShardId(0) {
             tracing::warn!(
                 "{count} transactions over several shards were torn by a crash and are dropped"
             );
         }
-        loading.surveys = Vec::new();
-        loading.loader.begin_load(dropped);
-        loading.step = Step::Load;
+        if judgement.above.is_some() && self.id == ShardId(0) {
+            tracing::warn!(
+                "A transaction over several shards was torn by a crash: it and what came after it, which was not durable yet, \
+                 is dropped on all shards"
+            );
+        }
     }
 
     /// Everything is loaded: from now on the shard logs.
     fn open_log(&mut self, loading: &mut Loading) {
         loading.step = Step::Open;
+        self.epoch_base = loading.epoch + 1;
+        self.advance_epoch();
         let loader = &loading.loader;
         let journal = Journal::new(
             loading.config.clone(),
@@ -297,15 +342,20 @@ impl Shard {
         let (Some(loading), Some(durability)) = (&mut self.loading, &mut self.durability) else {
             return;
         };
-        let now = self.now.monotonic;
+        let (now, epoch) = (self.now.monotonic, self.epoch);
         let journal = &mut durability.journal;
-        for (run, transactions) in loading.loader.dropped() {
+        for (run, transactions) in loading.loader.newly_dropped() {
             let transactions: Vec<_> = transactions.iter().copied().collect();
-            journal.append(now, |out| push_dropped(out, *run, &transactions));
-            journal.survey.note(&kevy_proto::log::Entry::Dropped {
+            journal.append(now, epoch, |out| push_dropped(out, *run, &transactions));
+            let dropped = Entry::Dropped {
                 run: *run,
                 transactions,
-            });
+            };
+            journal.note(&dropped);
+        }
+        if let Some(above) = loading.loader.above() {
+            journal.append(now, epoch, |out| push_skipped(out, above));
+            journal.note(&Entry::Skipped { above });
         }
         journal.request_sync();
         loading.step = Step::SettleDropped(journal.end());
@@ -324,7 +374,7 @@ impl Shard {
             for other in self.other_shards() {
                 self.send(other, Message::Opened);
             }
-            self.serve_if_all_opened();
+            self.hold_if_all_opened();
         }
     }
 
@@ -332,12 +382,39 @@ impl Shard {
     pub(crate) fn count_opened(&mut self, from: ShardId) {
         if let Some(loading) = &mut self.loading {
             loading.opened[from.index()] = true;
-            self.serve_if_all_opened();
+            self.hold_if_all_opened();
         }
     }
 
-    fn serve_if_all_opened(&mut self) {
-        let is_ready = |loading: &Loading| loading.opened.iter().all(|opened| *opened);
+    /// If all can serve, requests are held until all know it.
+    fn hold_if_all_opened(&mut self) {
+        let Some(loading) = &mut self.loading else {
+            return;
+        };
+        if loading.step != Step::AwaitOthers || !loading.opened.iter().all(|opened| *opened) {
+            return;
+        }
+        loading.step = Step::AwaitReady;
+        loading.ready[self.id.index()] = true;
+        for other in self.other_shards() {
+            self.send(other, Message::Ready);
+        }
+        self.pause(PauseMode::All, self.now.monotonic + HOLD_MAX);
+        self.serve_if_all_ready();
+    }
+
+    /// Another shard knows that all can serve.
+    pub(crate) fn count_ready(&mut self, from: ShardId) {
+        if let Some(loading) = &mut self.loading {
+            loading.ready[from.index()] = true;
+            self.serve_if_all_ready();
+        }
+    }
+
+    fn serve_if_all_ready(&mut self) {
+        let is_ready = |loading: &Loading| {
+            loading.step == Step::AwaitReady && loading.ready.iter().all(|ready| *ready)
+        };
         if !self.loading.as_deref().is_some_and(is_ready) {
             return;
         }
@@ -345,17 +422,19 @@ impl Shard {
             return;
         };
         let now = self.now.monotonic;
-        durability.journal.append(now, push_earlier_runs_settled);
+        let epoch = self.epoch;
         durability
             .journal
-            .survey
-            .note(&kevy_proto::log::Entry::EarlierRunsSettled);
+            .append(now, epoch, push_earlier_runs_settled);
+        durability.journal.note(&Entry::EarlierRunsSettled);
         tracing::info!(
             shard = self.id.0,
             keys = self.keyspace.len(),
             "Data loaded from disk: {:.3} seconds",
             now.saturating_since(loading.began).as_secs_f64()
         );
+        self.want_snapshot_if_due();
+        self.unpause();
     }
 
     fn report_progress(&mut self, loading: &mut Loading) {

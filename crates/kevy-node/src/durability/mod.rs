@@ -14,7 +14,7 @@ mod snapshots;
 
 pub(crate) use loading::Loading;
 pub use settle::Commit;
-pub(crate) use settle::Settling;
+pub(crate) use settle::{SettleWaiter, Settling};
 pub(crate) use snapshots::SnapshotControl;
 pub use snapshots::{SaveKind, SaveReport};
 
@@ -28,12 +28,18 @@ use hashbrown::HashMap;
 use kevy_proto::ids::{ShardId, TransactionId};
 use kevy_proto::log::{TransactionPart, push_effects, push_part};
 use kevy_proto::resp::{ErrorReply, RequestBuffer};
+use kevy_proto::time::Instant;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// How many bytes the log may hold back before clients are no longer read.
 const HELD_BYTES: u64 = 256 * 1024 * 1024;
 /// How many parts may be unsynced before a sync is asked for, whatever the policy says.
 const UNSYNCED_PARTS: usize = 4096;
+/// How long an epoch is.
+const EPOCH_MILLIS: u128 = 10;
+/// How long a part is unsynced at most, whatever the policy says.
+const SETTLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What an open shard keeps for its log.
 #[derive(Debug)]
@@ -50,6 +56,11 @@ pub(crate) struct Durability {
     gated: VecDeque<Slot>,
     /// Effects of transactions under way.
     effects: HashMap<TransactionId, Vec<RequestBuffer>, FixedState>,
+    /// Transactions that are logged and keep their locks until they are durable everywhere: by what they were logged as, what
+    /// holds the locks.
+    isolated: HashMap<TransactionId, TransactionId, FixedState>,
+    /// When a sync is asked for if somebody waits for one, whatever the policy says.
+    settle_at: Instant,
 }
 
 /// Where effects go.
@@ -72,6 +83,8 @@ impl Durability {
             held_messages: VecDeque::new(),
             gated: VecDeque::new(),
             effects: HashMap::default(),
+            isolated: HashMap::default(),
+            settle_at: Instant::default(),
         };
         durability.set_policy(fsync);
         durability
@@ -87,10 +100,12 @@ impl Durability {
         });
     }
 
-    /// The position that replies have to wait for now, if they have to.
+    /// The position that replies have to wait for now, if they have to. While the log cannot be written, writes are refused and
+    /// reads go on: then it does not hold anything more back.
     fn gate(&self) -> Option<u64> {
         let end = self.journal.end();
-        (self.is_gated && self.journal.synced() < end).then_some(end)
+        let is_closed = self.is_gated && self.journal.synced() < end;
+        (is_closed && self.journal.fault().is_none()).then_some(end)
     }
 }
 
@@ -105,10 +120,10 @@ impl Shard {
         match self.logging {
             Logging::Alone => {
                 let effects = self.effects.iter();
-                let now = self.now.monotonic;
+                let (now, epoch) = (self.now.monotonic, self.epoch);
                 durability
                     .journal
-                    .append(now, |out| push_effects(out, effects));
+                    .append(now, epoch, |out| push_effects(out, effects));
             }
             Logging::Within(id) => {
                 let kept = durability.effects.entry(id).or_default();
@@ -132,9 +147,35 @@ impl Shard {
         durability.is_some_and(|durability| durability.effects.contains_key(&id))
     }
 
+    /// A transaction is over: logs what it did here, and lets its locks go, which `transaction` holds.
+    pub(crate) fn commit_and_release(&mut self, commit: &Commit, transaction: TransactionId) {
+        self.commit(commit);
+        match &mut self.durability {
+            Some(durability) if commit.is_isolated => {
+                durability.isolated.insert(commit.id, transaction);
+            }
+            Some(_) | None => self.let_go_of(transaction),
+        }
+    }
+
+    /// A coordinator lets the locks of a transaction go: it has changed nothing here, or is durable everywhere.
+    pub(crate) fn release_held(&mut self, id: TransactionId) {
+        let durability = self.durability.as_mut();
+        let isolated = durability.and_then(|durability| durability.isolated.remove(&id));
+        self.let_go_of(isolated.unwrap_or(id));
+    }
+
+    /// Nothing stands in the way of others any more: ends a transaction's locks, or goes on with the round of an offer.
+    pub(crate) fn let_go_of(&mut self, transaction: TransactionId) {
+        if !self.offer_is_back(transaction) {
+            self.release(transaction);
+        }
+    }
+
     /// A transaction is over: logs what it did here.
     pub(crate) fn commit(&mut self, commit: &Commit) {
-        let now = self.now.monotonic;
+        self.note_epoch(commit.epoch);
+        let (now, epoch) = (self.now.monotonic, self.epoch);
         let Some(durability) = &mut self.durability else {
             return;
         };
@@ -146,11 +187,13 @@ impl Shard {
                 id: commit.id,
                 settled_below: commit.settled_below,
                 participants: commit.participants.to_vec(),
+                epoch: commit.epoch,
+                is_isolated: commit.is_isolated,
             };
-            journal.append(now, |out| push_part(out, &part, requests));
-            journal.survey.note_part(&part);
+            journal.append(now, epoch, |out| push_part(out, &part, requests));
+            journal.note_part(&part);
         } else if !effects.is_empty() {
-            journal.append(now, |out| push_effects(out, requests));
+            journal.append(now, epoch, |out| push_effects(out, requests));
         }
         if commit.acknowledge {
             self.acknowledge_once_durable(commit.id);
@@ -168,6 +211,23 @@ impl Shard {
             durability.journal.request_sync();
         }
         self.tell_what_is_durable();
+    }
+
+    // ---- epochs --------------------------------------------------------------------------------------------------
+
+    /// Time goes on: epochs follow the clock of the process, which all shards share.
+    pub(crate) fn advance_epoch(&mut self) {
+        let elapsed = self
+            .now
+            .monotonic
+            .saturating_since(self.config.now.monotonic);
+        let epochs = elapsed.as_millis() / EPOCH_MILLIS;
+        self.note_epoch(self.epoch_base + epochs as u64);
+    }
+
+    /// Another shard has come to `epoch`: what we do from now on is no earlier.
+    pub(crate) fn note_epoch(&mut self, epoch: u64) {
+        self.epoch = self.epoch.max(epoch);
     }
 
     // ---- the gate ------------------------------------------------------------------------------------------------
@@ -245,6 +305,19 @@ impl Shard {
     }
 
     // ---- the disk ------------------------------------------------------------------------------------------------
+
+    /// Asks for a sync if a coordinator has waited for one for a while, whatever the policy says.
+    pub(crate) fn settle_if_due(&mut self) {
+        let now = self.now.monotonic;
+        if let Some(durability) = &mut self.durability
+            && now >= durability.settle_at
+        {
+            durability.settle_at = now + SETTLE_INTERVAL;
+            if !durability.acknowledgements.is_empty() {
+                durability.journal.request_sync();
+            }
+        }
+    }
 
     /// The next thing to be done with a file, if there is one now.
     pub fn poll_disk(&mut self) -> Option<DiskOperation> {

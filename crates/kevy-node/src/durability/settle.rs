@@ -13,12 +13,16 @@ use std::sync::Arc;
 pub struct Commit {
     /// The transaction.
     pub id: TransactionId,
+    /// When it took place.
+    pub epoch: u64,
     /// Transactions of the same coordinator before this number are durable at all of their participants.
     pub settled_below: u64,
     /// The shards that log a part, if there are several.
     pub participants: Arc<[ShardId]>,
     /// Whether the coordinator wants to know when it is durable.
     pub acknowledge: bool,
+    /// Whether its locks stay until it is durable everywhere, so that nobody sees what a crash could still undo.
+    pub is_isolated: bool,
 }
 
 impl Commit {
@@ -26,9 +30,11 @@ impl Commit {
     pub(crate) fn alone(id: TransactionId, shard: ShardId) -> Self {
         Self {
             id,
+            epoch: 0,
             settled_below: 0,
             participants: Arc::new([shard]),
             acknowledge: false,
+            is_isolated: false,
         }
     }
 }
@@ -40,6 +46,18 @@ pub(crate) struct Settling {
     left: usize,
     /// What its session gets then.
     reply: Option<LateReply>,
+    /// Who holds locks for it until then.
+    holders: Option<Arc<[ShardId]>>,
+}
+
+/// A shard that wants to know when every transaction of ours so far is durable everywhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SettleWaiter {
+    /// Transactions before this number.
+    below: u64,
+    shard: ShardId,
+    /// The snapshot that it wants to know it for.
+    snapshot: u64,
 }
 
 #[derive(Debug)]
@@ -62,15 +80,22 @@ impl Shard {
         if self.durability.is_none() || writers.is_empty() {
             return None;
         }
-        let acknowledge = writers.len() > 1 || self.waits_for_disk();
+        let waits = self.waits_for_disk();
+        let acknowledge = writers.len() > 1 || waits;
+        let is_isolated = writers.len() > 1 && waits;
+        let participants: Arc<[ShardId]> = writers.into();
         if acknowledge {
-            self.settling.entry(id.sequence).or_default().left += writers.len();
+            let settling = self.settling.entry(id.sequence).or_default();
+            settling.left += participants.len();
+            settling.holders = is_isolated.then(|| Arc::clone(&participants));
         }
         Some(Commit {
             id,
+            epoch: self.epoch,
             settled_below: self.settled_below(),
-            participants: writers.into(),
+            participants,
             acknowledge,
+            is_isolated,
         })
     }
 
@@ -91,7 +116,9 @@ impl Shard {
 
     /// Every transaction of ours before this number is durable wherever it changed something.
     fn settled_below(&self) -> u64 {
-        let under_way = self.transactions.keys().next();
+        let mut transactions = self.transactions.iter();
+        let under_way = transactions.find(|(_, transaction)| transaction.may_change());
+        let under_way = under_way.map(|(sequence, _)| sequence);
         let settling = self.settling.keys().next();
         let earliest = under_way.into_iter().chain(settling).min();
         earliest.copied().unwrap_or(self.next_transaction)
@@ -130,15 +157,59 @@ impl Shard {
             if settling.left > 0 {
                 continue;
             }
-            let settled = self.settling.remove(sequence);
-            if let Some(late) = settled.and_then(|settled| settled.reply)
-                && let Some(session) = self.session_mut(late.slot)
-                && session.id == late.connection
-            {
-                session.replies.complete(late.number, late.reply);
-                self.announce_output(late.slot);
-                self.put_held_question(late.slot);
+            if let Some(settled) = self.settling.remove(sequence) {
+                self.end_settling(*sequence, settled);
             }
+        }
+        self.tell_settle_waiters();
+    }
+
+    /// A transaction is durable everywhere.
+    fn end_settling(&mut self, sequence: u64, settled: Settling) {
+        let id = TransactionId {
+            coordinator: self.id,
+            sequence,
+        };
+        for holder in settled.holders.iter().flat_map(|holders| holders.iter()) {
+            self.send(*holder, Message::Release(id));
+        }
+        if let Some(late) = settled.reply
+            && let Some(session) = self.session_mut(late.slot)
+            && session.id == late.connection
+        {
+            session.replies.complete(late.number, late.reply);
+            self.announce_output(late.slot);
+            self.put_held_question(late.slot);
+        }
+    }
+
+    /// A shard wants to know when every transaction of ours that it may have logged is durable everywhere.
+    ///
+    /// From now on our epoch is later than the snapshot's: no transaction that could still be torn is as early as anything
+    /// that the snapshot holds.
+    pub(crate) fn await_settled(&mut self, from: ShardId, snapshot: u64, epoch: u64) {
+        self.note_epoch(epoch + 1);
+        if let Some(durability) = &mut self.durability {
+            durability.journal.request_sync();
+        }
+        self.settle_waiters.push(SettleWaiter {
+            below: self.next_transaction,
+            shard: from,
+            snapshot,
+        });
+        self.tell_settle_waiters();
+    }
+
+    fn tell_settle_waiters(&mut self) {
+        let earliest = self.settling.keys().next().copied();
+        let is_over = |waiter: &SettleWaiter| earliest.is_none_or(|first| first >= waiter.below);
+        let (over, left) = std::mem::take(&mut self.settle_waiters)
+            .into_iter()
+            .partition(is_over);
+        self.settle_waiters = left;
+        let over: Vec<SettleWaiter> = over;
+        for waiter in over {
+            self.send(waiter.shard, Message::AllSettled(waiter.snapshot));
         }
     }
 }

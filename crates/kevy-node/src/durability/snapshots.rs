@@ -41,6 +41,8 @@ pub(crate) struct SnapshotControl {
     is_queued: bool,
     /// Why the one under way is taken, and since when.
     running: Option<(SaveKind, Instant)>,
+    /// How many shards have not said that all their transactions so far are durable.
+    unsettled: u16,
     /// Who is to be told when the one that is wanted or under way has ended.
     askers: Vec<(ShardId, TransactionId)>,
     pub(crate) report: SaveReport,
@@ -88,6 +90,7 @@ impl SnapshotControl {
             wanted: None,
             is_queued: false,
             running: None,
+            unsettled: 0,
             askers: Vec::new(),
             report: SaveReport {
                 last_save_seconds: now.unix.0 / 1000,
@@ -187,6 +190,27 @@ impl Shard {
             self.keyspace.begin_snapshot();
             snapshots.running = Some((kind, self.now.monotonic));
             snapshots.changes_before = changes;
+            snapshots.unsettled = self.map.shards();
+            if let Some(number) = journal.snapshot_number() {
+                let epoch = self.epoch;
+                for index in 0..self.shards() {
+                    self.send(ShardId(index), Message::AwaitSettled(number, epoch));
+                }
+            }
+        }
+    }
+
+    /// All transactions of another shard that a snapshot may hold are durable.
+    pub(crate) fn count_settled(&mut self, number: u64) {
+        let Some(durability) = &mut self.durability else {
+            return;
+        };
+        if durability.journal.snapshot_number() == Some(number) {
+            let left = &mut durability.snapshots.unsettled;
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                durability.journal.settle_snapshot(number);
+            }
         }
     }
 
@@ -310,6 +334,10 @@ impl Shard {
             return true;
         };
         let journal = &mut durability.journal;
+        // A life may be too short for a snapshot that is due: a moment is left for it.
+        if durability.snapshots.is_active() && self.now.monotonic < until {
+            return false;
+        }
         if journal.synced() == journal.end() {
             return true;
         }

@@ -13,7 +13,7 @@ use super::manifest::{Files, LAYOUT_FILE, Layout, Manifest, ManifestFault, Snaps
 use super::operation::{DiskAction, DiskFault};
 use super::replay::replay;
 use super::snapshot::SnapshotWriter;
-use super::survey::{Survey, incomplete};
+use super::survey::{Survey, judge};
 use crate::command_table::CommandTable;
 use crate::host::Disk;
 use bytes::Bytes;
@@ -312,13 +312,13 @@ async fn load(
         .iter()
         .map(|loader| loader.survey().clone())
         .collect();
-    let dropped = incomplete(&surveys);
+    let judgement = judge(&surveys);
     let mut commands = CommandTable::new();
     let mut keyspaces = Vec::new();
     for loader in &mut loaders {
         let mut keyspace = Keyspace::new(opener.seed);
         keyspace.set_expiry_mode(ExpiryMode::Ignore);
-        loader.begin_load(dropped.clone());
+        loader.begin_load(&judgement);
         run_pass(
             disk,
             loader,

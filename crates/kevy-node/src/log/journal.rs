@@ -14,7 +14,7 @@ use super::snapshot::SnapshotWriter;
 use super::survey::Survey;
 use super::writer::{LogWriter, Operation, RETRY_AFTER, SyncPolicy};
 use bytes::{Bytes, BytesMut};
-use kevy_proto::log::{FileKind, SegmentHeader};
+use kevy_proto::log::{Entry, FileKind, SegmentHeader, TransactionPart};
 use kevy_proto::resp::Args;
 use kevy_proto::time::Instant;
 use std::collections::VecDeque;
@@ -45,12 +45,14 @@ pub struct Journal {
     writer: LogWriter,
     segment_file: Arc<str>,
     /// What the log tells about transactions.
-    pub survey: Survey,
+    survey: Survey,
     chore: Chore,
     /// An operation of the chore is under way.
     is_chore_busy: bool,
     chore_retry_at: Option<Instant>,
     snapshot: Option<SnapshotWriter>,
+    /// Every transaction that the snapshot holds is durable on all shards.
+    is_snapshot_settled: bool,
     /// An operation is under way for a snapshot that was given up.
     is_abandoned_busy: bool,
     /// Files that are not needed any more; the first is being removed if `is_removing`.
@@ -117,6 +119,7 @@ impl Journal {
             is_chore_busy: false,
             chore_retry_at: None,
             snapshot: None,
+            is_snapshot_settled: false,
             is_abandoned_busy: false,
             unneeded: VecDeque::new(),
             is_removing: false,
@@ -128,9 +131,19 @@ impl Journal {
 
     // ---- what is written -----------------------------------------------------------------------------------------
 
-    /// Appends an entry: `push` encodes it.
-    pub fn append(&mut self, now: Instant, push: impl FnOnce(&mut BytesMut)) {
-        self.writer.append(now, push);
+    /// Appends an entry of `epoch`: `push` encodes it.
+    pub fn append(&mut self, now: Instant, epoch: u64, push: impl FnOnce(&mut BytesMut)) {
+        self.writer.append(now, epoch, push);
+    }
+
+    /// Looks at an entry that is appended.
+    pub fn note(&mut self, entry: &Entry<'_>) {
+        self.survey.note(entry);
+    }
+
+    /// Looks at a part that is appended.
+    pub fn note_part(&mut self, part: &TransactionPart) {
+        self.survey.note_part(part);
     }
 
     /// Where the log ends: what was appended last is durable once [`Journal::synced`] has come here.
@@ -186,6 +199,7 @@ impl Journal {
     /// Begins a snapshot of the state behind all that was appended.
     pub fn begin_snapshot(&mut self) {
         debug_assert!(self.may_begin_snapshot());
+        self.is_snapshot_settled = false;
         let position = self.writer.roll();
         self.chore = Chore::Drain;
         let header = self.header(FileKind::Snapshot, position);
@@ -194,6 +208,23 @@ impl Journal {
         let runs = self.survey.surveyed_runs();
         let settled = self.survey.has_settled_earlier_runs();
         self.snapshot = Some(SnapshotWriter::new(file, &header, &runs, settled));
+    }
+
+    /// Every transaction that the snapshot holds is durable on all shards: only then it may take the place of the log, which
+    /// can still be judged.
+    pub fn settle_snapshot(&mut self, number: u64) {
+        if self
+            .snapshot
+            .as_ref()
+            .is_some_and(|snapshot| snapshot.number == number)
+        {
+            self.is_snapshot_settled = true;
+        }
+    }
+
+    /// The number of the snapshot that is being written.
+    pub fn snapshot_number(&self) -> Option<u64> {
+        self.snapshot.as_ref().map(|snapshot| snapshot.number)
     }
 
     /// Whether more entries of the snapshot are welcome.
@@ -311,6 +342,7 @@ impl Journal {
     fn adopt_snapshot_if_ready(&mut self) {
         if let Some(snapshot) = &self.snapshot
             && self.chore == Chore::None
+            && self.is_snapshot_settled
             && snapshot.is_synced()
         {
             let (_, last) = self.config.manifest.segments;

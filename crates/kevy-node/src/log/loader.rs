@@ -8,12 +8,12 @@
 //! says where to cut. Anything else that does not fit is damage: loading ends with file and offset.
 
 use super::manifest::{Files, Manifest};
-use super::survey::Survey;
+use super::survey::{Judgement, Survey};
 use bytes::{Buf, Bytes, BytesMut};
 use kevy_proto::ids::TransactionId;
 use kevy_proto::log::{
-    Entries, Entry, EntryFault, FileKind, FrameFault, Requests, SEGMENT_HEADER_BYTES, SegmentFault,
-    SegmentHeader, Verdict, decode_frame, judge_fault,
+    Entries, Entry, EntryFault, FileKind, Frame, FrameFault, Requests, SEGMENT_HEADER_BYTES,
+    SegmentFault, SegmentHeader, Verdict, decode_frame, judge_fault,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -82,8 +82,14 @@ pub struct Loader {
     /// Where the log goes on in the next file, once it is known.
     position: Option<u64>,
     survey: Survey,
-    /// Transactions that are not to be carried out, by runs.
+    /// Transactions that are not to be carried out, by runs: the log says so.
     dropped: BTreeMap<u64, BTreeSet<TransactionId>>,
+    /// More of them, as was found out now.
+    newly_dropped: BTreeMap<u64, BTreeSet<TransactionId>>,
+    /// Of the log before a position only entries up to an epoch count.
+    skipped: Vec<(u64, u64)>,
+    /// As was found out now, of all of it.
+    above: Option<u64>,
     torn: Option<TornTail>,
     run: u64,
     snapshot_bytes: u64,
@@ -141,6 +147,9 @@ impl Loader {
             position: manifest.snapshot.map(|snapshot| snapshot.position),
             survey: Survey::default(),
             dropped: BTreeMap::new(),
+            newly_dropped: BTreeMap::new(),
+            skipped: Vec::new(),
+            above: None,
             torn: None,
             run: 0,
             snapshot_bytes: 0,
@@ -158,14 +167,29 @@ impl Loader {
         })
     }
 
+    /// The last segment's file.
+    pub fn last_file(&self) -> Arc<str> {
+        let last = self.files.last();
+        last.map_or_else(|| Arc::from(""), |(file, _)| Arc::clone(file))
+    }
+
     /// What the survey has found about transactions.
     pub fn survey(&self) -> &Survey {
         &self.survey
     }
 
-    /// Begins the second pass: without the transactions `dropped`.
-    pub fn begin_load(&mut self, dropped: BTreeMap<u64, BTreeSet<TransactionId>>) {
-        self.dropped = dropped;
+    /// Begins the second pass: without what was found not to count.
+    pub fn begin_load(&mut self, judgement: &Judgement) {
+        self.newly_dropped.clone_from(&judgement.dropped);
+        for (run, known) in &self.dropped {
+            if let Some(dropped) = self.newly_dropped.get_mut(run) {
+                dropped.retain(|id| !known.contains(id));
+            }
+        }
+        self.newly_dropped.retain(|_, dropped| !dropped.is_empty());
+        self.above = judgement.above;
+        self.skipped
+            .extend(self.above.map(|above| (u64::MAX, above)));
         self.pass = Pass::Load;
         self.at = 0;
         self.reader = Reader::default();
@@ -183,9 +207,14 @@ impl Loader {
         self.torn.as_ref()
     }
 
-    /// What was found incomplete, by runs.
-    pub fn dropped(&self) -> &BTreeMap<u64, BTreeSet<TransactionId>> {
-        &self.dropped
+    /// Transactions that are not to be carried out, by runs, as was found out now.
+    pub fn newly_dropped(&self) -> &BTreeMap<u64, BTreeSet<TransactionId>> {
+        &self.newly_dropped
+    }
+
+    /// The last epoch that counts, as was found out now.
+    pub fn above(&self) -> Option<u64> {
+        self.above
     }
 
     /// Size of the snapshot, in bytes.
@@ -318,7 +347,7 @@ impl Loader {
         let mut result = Ok(());
         while let Ok(frame) = decode_frame(&bytes, self.next_frame()) {
             let length = frame.len_bytes();
-            result = self.read_entries(frame.entries, apply);
+            result = self.read_entries(&frame, header.kind, apply);
             if result.is_err() {
                 break;
             }
@@ -334,17 +363,26 @@ impl Loader {
 
     fn read_entries(
         &mut self,
-        entries: &[u8],
+        frame: &Frame<'_>,
+        kind: FileKind,
         apply: &mut impl FnMut(Requests<'_>),
     ) -> Result<(), LoadFault> {
-        for entry in Entries::of(entries) {
+        let in_log = kind == FileKind::Log;
+        if in_log && self.pass == Pass::Survey {
+            self.survey.note_epoch(frame.epoch);
+        }
+        for entry in Entries::of(frame.entries) {
             let entry =
                 entry.map_err(|fault| self.fault(self.reader.offset, LoadReason::Entry(fault)))?;
             if let Entry::SnapshotEnd { .. } = entry {
                 self.reader.has_ended = true;
             }
+            if self.pass == Pass::Survey {
+                self.note_what_does_not_count(&entry, frame.position);
+            }
             match (self.pass, &entry) {
                 (Pass::Survey, _) => self.survey.note(&entry),
+                (Pass::Load, _) if in_log && self.is_skipped(frame, &entry) => {}
                 (Pass::Load, Entry::Effects(requests)) => {
                     apply(*requests);
                 }
@@ -357,9 +395,43 @@ impl Loader {
         Ok(())
     }
 
+    /// Keeps what earlier recoveries decided about this log, for as long as it is there.
+    fn note_what_does_not_count(&mut self, entry: &Entry<'_>, position: u64) {
+        match entry {
+            Entry::Skipped { above } => self.skipped.push((position, *above)),
+            Entry::Dropped { run, transactions } => {
+                self.dropped.entry(*run).or_default().extend(transactions);
+            }
+            Entry::Effects(_)
+            | Entry::Part(..)
+            | Entry::EarlierRunsSettled
+            | Entry::SnapshotBegin(_)
+            | Entry::SnapshotEnd { .. } => {}
+        }
+    }
+
+    fn is_skipped(&self, frame: &Frame<'_>, entry: &Entry<'_>) -> bool {
+        if self.skipped.is_empty() {
+            return false;
+        }
+        let epoch = match entry {
+            Entry::Part(part, _) if !part.is_isolated => part.epoch,
+            Entry::Part(..)
+            | Entry::Effects(_)
+            | Entry::Dropped { .. }
+            | Entry::Skipped { .. }
+            | Entry::EarlierRunsSettled
+            | Entry::SnapshotBegin(_)
+            | Entry::SnapshotEnd { .. } => frame.epoch,
+        };
+        let mut skipped = self.skipped.iter();
+        skipped.any(|(before, above)| frame.position < *before && epoch > *above)
+    }
+
     fn is_dropped(&self, id: TransactionId) -> bool {
-        let of_run = self.dropped.get(&self.run);
-        of_run.is_some_and(|dropped| dropped.contains(&id))
+        let all = [&self.dropped, &self.newly_dropped];
+        let mut of_run = all.into_iter().filter_map(|dropped| dropped.get(&self.run));
+        of_run.any(|dropped| dropped.contains(&id))
     }
 
     /// The file has no more bytes: whether that is how it should end.

@@ -20,7 +20,7 @@ pub use manifest::{Files, LAYOUT_FILE, Layout, Manifest, ManifestFault, Snapshot
 pub use operation::{DiskAction, DiskFault, DiskOperation, DiskResult, DiskTask};
 pub use replay::replay;
 pub use snapshot::SnapshotWriter;
-pub use survey::{Survey, incomplete};
+pub use survey::{Judgement, Survey, judge};
 pub use writer::{
     LogWriter, Operation, RETRY_AFTER, SYNC_INTERVAL, SyncPolicy, WRITE_BYTES, WRITE_DELAY,
 };

@@ -115,7 +115,7 @@ impl SnapshotWriter {
 
     fn seal_frame(&mut self) {
         let entries = self.entries.split();
-        let header = encode_frame(self.end, self.position, &entries);
+        let header = encode_frame(self.end, self.position, 0, &entries);
         let mut frame = BytesMut::with_capacity(header.len() + entries.len());
         frame.extend_from_slice(&header);
         frame.extend_from_slice(&entries);

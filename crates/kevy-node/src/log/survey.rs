@@ -2,7 +2,12 @@
 //!
 //! Each shard looks through its log once before anything is carried out, and keeps the parts that may be missing
 //! elsewhere. Parts name up to where their coordinator knew transactions to be durable everywhere; so what is kept is
-//! bounded by what was in flight. [`incomplete`] compares what all shards found. Pure: who reads the logs is somebody else.
+//! bounded by what was in flight. [`judge`] compares what all shards found. Pure: who reads the logs is somebody else.
+//!
+//! An *isolated* part that lacks its counterpart is dropped, and nothing else: its keys were locked until it was durable
+//! everywhere. On any other one later entries may depend, on whatever shard. So everything of its epoch and later is
+//! dropped on all shards: whatever depends on something has no earlier epoch, so that what is left makes sense. Epochs
+//! follow a clock: what is lost is what was done in the time that was not durable anyway.
 
 use kevy_proto::ids::{ShardId, TransactionId};
 use kevy_proto::log::{Entry, SurveyedRun, TransactionPart};
@@ -16,6 +21,8 @@ pub struct Survey {
     order: Vec<u64>,
     /// The run that knew everything before it to be settled.
     settled_before: Option<u64>,
+    /// The latest epoch met.
+    epoch: u64,
 }
 
 /// Transactions of one run of the process, of each run its own numbers.
@@ -23,10 +30,50 @@ pub struct Survey {
 struct Run {
     /// For each coordinator: before this number all are durable everywhere.
     settled_below: BTreeMap<ShardId, u64>,
-    /// Parts that are here and may be missing elsewhere, with their participants.
-    open: BTreeMap<TransactionId, Vec<ShardId>>,
+    /// Parts that are here and may be missing elsewhere.
+    open: BTreeMap<TransactionId, OpenPart>,
     /// Transactions that an earlier recovery has found incomplete.
     dropped: BTreeSet<TransactionId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OpenPart {
+    participants: Vec<ShardId>,
+    epoch: u64,
+    is_isolated: bool,
+}
+
+impl Run {
+    fn has_settled(&self, id: &TransactionId) -> bool {
+        let below = self.settled_below.get(&id.coordinator);
+        below.is_some_and(|below| id.sequence < *below)
+    }
+
+    fn note(&mut self, part: &TransactionPart) {
+        let coordinator = part.id.coordinator;
+        let settled = self.settled_below.entry(coordinator).or_default();
+        *settled = part.settled_below.max(*settled);
+        let settled = *settled;
+        self.open
+            .retain(|id, _| id.coordinator != coordinator || id.sequence >= settled);
+        let open = OpenPart {
+            participants: part.participants.clone(),
+            epoch: part.epoch,
+            is_isolated: part.is_isolated,
+        };
+        self.open.insert(part.id, open);
+    }
+}
+
+/// What all surveys together say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Of each run the transactions that are not to be carried out.
+    pub dropped: BTreeMap<u64, BTreeSet<TransactionId>>,
+    /// The last epoch that counts, if not all do.
+    pub above: Option<u64>,
+    /// The latest epoch that any log has met.
+    pub epoch: u64,
 }
 
 impl Survey {
@@ -35,6 +82,11 @@ impl Survey {
         if self.order.last() != Some(&run) {
             self.order.push(run);
         }
+    }
+
+    /// The frames that follow are of `epoch`.
+    pub fn note_epoch(&mut self, epoch: u64) {
+        self.epoch = self.epoch.max(epoch);
     }
 
     /// Looks at the next entry of the log.
@@ -46,6 +98,11 @@ impl Survey {
                 let run = self.runs.entry(*run).or_default();
                 run.dropped.extend(transactions);
             }
+            Entry::Skipped { above } => {
+                for run in self.runs.values_mut() {
+                    run.open.retain(|_, part| part.epoch <= *above);
+                }
+            }
             Entry::EarlierRunsSettled => self.settle_earlier_runs(),
             Entry::SnapshotBegin(runs) => self.adopt(runs),
         }
@@ -55,6 +112,7 @@ impl Survey {
     pub fn note_part(&mut self, part: &TransactionPart) {
         let run = self.order.last().copied().unwrap_or_default();
         self.runs.entry(run).or_default().note(part);
+        self.note_epoch(part.epoch);
     }
 
     fn settle_earlier_runs(&mut self) {
@@ -64,13 +122,22 @@ impl Survey {
         self.runs.retain(|run, _| *run == last);
     }
 
-    /// What a snapshot said of the log before it.
+    /// What a snapshot said of the log before it. It took the place of the log only when all of its parts were settled; only
+    /// that it has them is still of interest.
     fn adopt(&mut self, runs: &[SurveyedRun]) {
         for surveyed in runs {
             self.begin_run(surveyed.run);
+            let open = surveyed.open.iter().map(|(id, participants)| {
+                let part = OpenPart {
+                    participants: participants.clone(),
+                    epoch: 0,
+                    is_isolated: false,
+                };
+                (*id, part)
+            });
             let run = Run {
                 settled_below: surveyed.settled_below.iter().copied().collect(),
-                open: surveyed.open.iter().cloned().collect(),
+                open: open.collect(),
                 dropped: surveyed.dropped.iter().copied().collect(),
             };
             self.runs.insert(surveyed.run, run);
@@ -83,10 +150,13 @@ impl Survey {
         let empty = Run::default();
         let surveyed = self.order.iter().map(|number| {
             let run = self.runs.get(number).unwrap_or(&empty);
+            let open = run.open.iter();
             SurveyedRun {
                 run: *number,
                 settled_below: run.settled_below.iter().map(|(c, b)| (*c, *b)).collect(),
-                open: run.open.iter().map(|(id, p)| (*id, p.clone())).collect(),
+                open: open
+                    .map(|(id, part)| (*id, part.participants.clone()))
+                    .collect(),
                 dropped: run.dropped.iter().copied().collect(),
             }
         });
@@ -110,57 +180,54 @@ impl Survey {
     }
 }
 
-impl Run {
-    fn note(&mut self, part: &TransactionPart) {
-        let settled = self.settled_below.entry(part.id.coordinator).or_default();
-        *settled = part.settled_below.max(*settled);
-        let settled = *settled;
-        let coordinator = part.id.coordinator;
-        self.open
-            .retain(|id, _| id.coordinator != coordinator || id.sequence >= settled);
-        self.open.insert(part.id, part.participants.clone());
-    }
-}
-
-/// Of each run the transactions that are not to be carried out: an earlier recovery dropped them, or a participant has no
-/// part. `surveys` has one element per shard, in the order of their numbers.
-pub fn incomplete(surveys: &[Survey]) -> BTreeMap<u64, BTreeSet<TransactionId>> {
+/// Judges transactions. `surveys` has one element per shard, in the order of their numbers.
+pub fn judge(surveys: &[Survey]) -> Judgement {
     let settled: BTreeSet<u64> = surveys.iter().filter_map(|s| s.settled_before).collect();
     let proven: BTreeSet<u64> = surveys.iter().flat_map(|s| s.before(&settled)).collect();
     let runs: BTreeSet<u64> = surveys
         .iter()
         .flat_map(|s| s.runs.keys().copied())
         .collect();
-    runs.into_iter()
-        .filter(|run| !proven.contains(run))
-        .map(|run| {
-            let of_shards: Vec<Option<&Run>> = surveys.iter().map(|s| s.runs.get(&run)).collect();
-            (run, incomplete_of(&of_shards))
-        })
-        .filter(|(_, transactions)| !transactions.is_empty())
-        .collect()
+    let mut judgement = Judgement {
+        epoch: surveys.iter().map(|s| s.epoch).max().unwrap_or_default(),
+        ..Judgement::default()
+    };
+    for run in runs.into_iter().filter(|run| !proven.contains(run)) {
+        let of_shards: Vec<Option<&Run>> = surveys.iter().map(|s| s.runs.get(&run)).collect();
+        judgement.judge_run(run, &of_shards);
+    }
+    judgement
 }
 
-fn incomplete_of(shards: &[Option<&Run>]) -> BTreeSet<TransactionId> {
-    let known = || shards.iter().flatten();
-    let is_settled = |id: &TransactionId| {
-        known().any(|run| {
-            let settled = run.settled_below.get(&id.coordinator);
-            settled.is_some_and(|below| id.sequence < *below)
-        })
-    };
-    let has = |shard: &ShardId, id: &TransactionId| {
-        let run = shards.get(shard.index()).copied().flatten();
-        run.is_some_and(|run| run.open.contains_key(id))
-    };
-    let dropped = known().flat_map(|run| run.dropped.iter().copied());
-    let torn = known().flat_map(|run| {
-        run.open.iter().filter_map(|(id, participants)| {
-            let lacks = participants.iter().any(|shard| !has(shard, id));
-            (lacks && !is_settled(id)).then_some(*id)
-        })
-    });
-    dropped.chain(torn).collect()
+impl Judgement {
+    fn judge_run(&mut self, number: u64, shards: &[Option<&Run>]) {
+        let known = || shards.iter().flatten();
+        let is_settled = |id: &TransactionId| known().any(|run| run.has_settled(id));
+        let has = |shard: &ShardId, id: &TransactionId| {
+            let run = shards.get(shard.index()).copied().flatten();
+            run.is_some_and(|run| run.open.contains_key(id))
+        };
+        let dropped: BTreeSet<TransactionId> = known()
+            .flat_map(|run| run.dropped.iter().copied())
+            .collect();
+        let mut torn = BTreeSet::new();
+        for (id, part) in known().flat_map(|run| &run.open) {
+            let lacks = part.participants.iter().any(|shard| !has(shard, id));
+            if !lacks || is_settled(id) || dropped.contains(id) {
+                continue;
+            }
+            if part.is_isolated {
+                torn.insert(*id);
+            } else {
+                let above = part.epoch.saturating_sub(1);
+                self.above = Some(self.above.map_or(above, |known| known.min(above)));
+            }
+        }
+        torn.extend(dropped);
+        if !torn.is_empty() {
+            self.dropped.insert(number, torn);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -180,6 +247,8 @@ mod tests {
             id,
             settled_below,
             participants: participants.iter().map(|index| ShardId(*index)).collect(),
+            epoch: 10 + id.sequence,
+            is_isolated: true,
         }
     }
 
@@ -188,6 +257,12 @@ mod tests {
         survey.begin_run(run);
         parts.iter().for_each(|part| survey.note_part(part));
         survey
+    }
+
+    fn incomplete(surveys: &[Survey]) -> BTreeMap<u64, BTreeSet<TransactionId>> {
+        let judgement = judge(surveys);
+        assert_eq!(judgement.above, None);
+        judgement.dropped
     }
 
     #[test]
@@ -219,10 +294,11 @@ mod tests {
         let mut first = survey(5, &[part(id(0, 1), 0, &[0, 1])]);
         let second = first.clone();
         first.begin_run(6);
-        first.note(&Entry::Dropped {
+        let dropped = Entry::Dropped {
             run: 5,
             transactions: vec![id(0, 1)],
-        });
+        };
+        first.note(&dropped);
         let expected = BTreeMap::from([(5, BTreeSet::from([id(0, 1)]))]);
         assert_eq!(incomplete(&[first, second]), expected);
     }
@@ -254,10 +330,11 @@ mod tests {
     fn what_a_snapshot_keeps_is_what_was_known() {
         let mut known = survey(5, &[part(id(0, 3), 2, &[0, 1]), part(id(1, 1), 0, &[1, 0])]);
         known.begin_run(6);
-        known.note(&Entry::Dropped {
+        let dropped = Entry::Dropped {
             run: 5,
             transactions: vec![id(1, 1)],
-        });
+        };
+        known.note(&dropped);
         let mut again = Survey::default();
         again.note(&Entry::SnapshotBegin(known.surveyed_runs()));
         assert_eq!(again.surveyed_runs(), known.surveyed_runs());
@@ -265,6 +342,36 @@ mod tests {
             incomplete(&[again, known.clone()]),
             incomplete(&[known.clone(), known])
         );
+    }
+
+    fn loose(id: TransactionId, participants: &[u16]) -> TransactionPart {
+        TransactionPart {
+            is_isolated: false,
+            ..part(id, 0, participants)
+        }
+    }
+
+    #[test]
+    fn everything_goes_that_may_depend_on_what_is_missing() {
+        let (early, torn, late) = (id(0, 1), id(0, 2), id(0, 3));
+        let surveys = [
+            survey(5, &[loose(early, &[0, 1]), loose(torn, &[0, 1])]),
+            survey(5, &[loose(early, &[0, 1]), loose(late, &[1])]),
+        ];
+        let judgement = judge(&surveys);
+        assert_eq!(judgement.above, Some(11), "the epoch before the torn one");
+        assert_eq!(judgement.epoch, 13, "of the latest");
+        assert_eq!(judgement.dropped, BTreeMap::new());
+    }
+
+    #[test]
+    fn what_was_skipped_once_is_missing_from_then_on() {
+        let mut first = survey(5, &[loose(id(0, 1), &[0, 1]), loose(id(0, 2), &[0, 1])]);
+        let second = first.clone();
+        assert_eq!(judge(&[first.clone(), second.clone()]).above, None);
+        first.begin_run(6);
+        first.note(&Entry::Skipped { above: 11 });
+        assert_eq!(judge(&[first, second]).above, Some(11));
     }
 
     /// Random transactions, logs cut anywhere behind what was synced: those that every participant kept count, no others;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// How long after a failed operation it is tried again.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How long entries are collected before they are written, unless replies wait for them.
+/// How long entries are collected after a write before the next is begun, unless replies wait for them.
 pub const WRITE_DELAY: Duration = Duration::from_millis(10);
 /// How many bytes of entries are written without delay.
 pub const WRITE_BYTES: usize = 64 * 1024;
@@ -58,6 +58,8 @@ pub struct LogWriter {
     segment_start: u64,
     /// Entries of the next frame.
     entries: BytesMut,
+    /// When they were made, as shards count time together.
+    epoch: u64,
     /// When the first of them came.
     collecting_since: Option<Instant>,
     /// Where the next segment is to begin; nothing is written from there on until it has.
@@ -77,6 +79,8 @@ pub struct LogWriter {
     /// Up to where the sync under way will make the log durable.
     syncing: Option<u64>,
     last_sync: Instant,
+    /// When a write was begun last.
+    last_write: Option<Instant>,
     /// Something is to be made durable whatever the policy says.
     sync_up_to: u64,
     /// An operation failed; nothing is tried before.
@@ -91,6 +95,7 @@ impl LogWriter {
             segment,
             segment_start: position,
             entries: BytesMut::new(),
+            epoch: 0,
             collecting_since: None,
             roll_at: None,
             frames: VecDeque::new(),
@@ -101,6 +106,7 @@ impl LogWriter {
             writing: None,
             syncing: None,
             last_sync: now,
+            last_write: None,
             sync_up_to: position,
             retry_at: None,
         }
@@ -131,8 +137,12 @@ impl LogWriter {
         self.end() - self.frames_start
     }
 
-    /// Appends an entry: `push` encodes it.
-    pub fn append(&mut self, now: Instant, push: impl FnOnce(&mut BytesMut)) {
+    /// Appends an entry of `epoch`: `push` encodes it. All entries of a frame are of one epoch.
+    pub fn append(&mut self, now: Instant, epoch: u64, push: impl FnOnce(&mut BytesMut)) {
+        if epoch != self.epoch {
+            self.seal();
+            self.epoch = epoch;
+        }
         push(&mut self.entries);
         self.collecting_since.get_or_insert(now);
     }
@@ -172,10 +182,9 @@ impl LogWriter {
 
     fn write_due(&self) -> Option<Instant> {
         let since = self.collecting_since?;
-        Some(if self.is_urgent() {
-            since
-        } else {
-            since + WRITE_DELAY
+        Some(match self.last_write {
+            Some(last) if !self.is_urgent() => since.max(last + WRITE_DELAY),
+            Some(_) | None => since,
         })
     }
 
@@ -205,6 +214,7 @@ impl LogWriter {
             self.seal();
         }
         let bytes = self.frame_at(self.written)?;
+        self.last_write = Some(now);
         self.writing = Some((self.written, self.written + bytes.len() as u64));
         Some(Operation::Write {
             segment: self.segment,
@@ -220,7 +230,7 @@ impl LogWriter {
         }
         self.collecting_since = None;
         let entries = self.entries.split();
-        let header = encode_frame(self.sealed, self.synced, &entries);
+        let header = encode_frame(self.sealed, self.synced, self.epoch, &entries);
         let mut frame = BytesMut::with_capacity(header.len() + entries.len());
         frame.extend_from_slice(&header);
         frame.extend_from_slice(&entries);
@@ -340,7 +350,9 @@ mod tests {
     /// Appends one entry that carries `number`; the position behind it.
     fn append(log: &mut LogWriter, number: u64) -> u64 {
         let request = RequestBuffer::from_slices([&b"SET"[..], &number.to_le_bytes()]);
-        log.append(at(0), |out| push_effects(out, [request.args()].into_iter()));
+        log.append(at(0), 1, |out| {
+            push_effects(out, [request.args()].into_iter());
+        });
         log.end()
     }
 
@@ -443,6 +455,9 @@ mod tests {
     fn never_keeps_nothing_that_is_written() {
         let mut log = writer(SyncPolicy::Never);
         append(&mut log, 1);
+        assert!(log.poll_operation(at(0)).is_some(), "the first at once");
+        log.handle_written(true, at(0));
+        append(&mut log, 2);
         assert_eq!(log.poll_operation(at(9)), None, "more may come");
         assert_eq!(log.deadline(), Some(at(10)));
         assert!(log.poll_operation(at(10)).is_some());

@@ -219,7 +219,9 @@ mod tests {
             ("unixsocket", ""),
             ("unixsocketperm", "0"),
             ("cluster-enabled", "no"),
-            ("appendonly", "no"),
+            ("appendonly", "yes"),
+            ("appendfsync", "everysec"),
+            ("auto-aof-rewrite-min-size", "67108864"),
             ("save", ""),
             ("databases", "1"),
         ] {
@@ -269,7 +271,8 @@ mod tests {
                 "normal 0 0 0 slave 4 5 6 pubsub 33554432 8388608 60",
             ),
             ("save", "", ""),
-            ("appendonly", "no", "no"),
+            ("appendonly", "yes", "yes"),
+            ("appendfsync", "ALWAYS", "always"),
         ] {
             let change = set(&[name, written]).unwrap();
             let lower = name.to_lowercase();
@@ -368,9 +371,9 @@ mod tests {
             POLICIES,
         ),
         (
-            &["appendonly", "yes"],
+            &["appendonly", "no"],
             "appendonly",
-            "this version keeps data in memory only",
+            "the log is begun at the start; restart kevy with or without it",
         ),
         (&["save", "900 1 5"], "save", "Invalid save parameters"),
         (

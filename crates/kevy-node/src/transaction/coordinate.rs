@@ -213,6 +213,7 @@ impl Shard {
 
     /// A shard holds its locks for us.
     pub(crate) fn lock_granted(&mut self, id: TransactionId, from: ShardId, lent: Lent) {
+        self.note_epoch(lent.epoch);
         self.lock_answered(id, |transaction| {
             if let Some(member) = transaction.member_mut(from) {
                 member.locked = true;

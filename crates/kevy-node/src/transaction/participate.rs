@@ -1,7 +1,7 @@
 //! A shard's side of transactions that others (or it itself) coordinate: locks, parts, entries lent and restored; and the
 //! single requests that wait until a transaction is over.
 
-use crate::durability::{Commit, Logging};
+use crate::durability::Logging;
 use crate::host::Slot;
 use crate::lock_table::Ticket;
 use crate::message::{
@@ -204,6 +204,7 @@ impl Shard {
             wants_changes: self.wants_changes(),
             has_waiters: self.may_wake(),
             wants_effects: self.durability.is_some(),
+            epoch: self.epoch,
         }
     }
 
@@ -260,15 +261,13 @@ impl Shard {
         });
         let ran = Message::Ran(part.transaction, partial);
         let ran = self.hold_back(hold, from, ran);
-        match (&part.commit, ran) {
-            (Some(commit), ran) => {
-                ran.into_iter().for_each(|ran| self.send(from, ran));
-                self.commit(commit);
-            }
-            (None, Some(ran)) => self.send_reply(from, ran),
-            (None, None) => {}
+        if let Some(commit) = &part.commit {
+            ran.into_iter().for_each(|ran| self.send(from, ran));
+            self.commit_and_release(commit, part.transaction);
+        } else {
+            ran.into_iter().for_each(|ran| self.send_reply(from, ran));
+            self.release(part.transaction);
         }
-        self.release(part.transaction);
     }
 
     /// Puts entries back and, if the transaction is over, lets its locks go.
@@ -277,13 +276,8 @@ impl Shard {
             self.keyspace.put(entry);
         }
         self.asker = restored.asker;
-        match &restored.commit {
-            Some(commit) => {
-                self.keep_effects(commit.id, restored.effects);
-                self.commit(commit);
-            }
-            None => self.keep_effects(restored.transaction, restored.effects),
-        }
+        let logged_as = restored.commit.as_ref().map(|commit| commit.id);
+        self.keep_effects(logged_as.unwrap_or(restored.transaction), restored.effects);
         let outer = match restored.offer {
             Some(offer) => Some(self.inherit_hold(offer)),
             None => self.begin_hold(),
@@ -294,9 +288,10 @@ impl Shard {
             self.register_waiter(&registration);
         }
         let id = restored.transaction;
-        let mut granted = Vec::new();
-        if !self.offer_is_back(id) && !restored.keep_locks {
-            self.free(id, &mut granted);
+        match &restored.commit {
+            Some(commit) => self.commit_and_release(commit, id),
+            None if restored.keep_locks => {}
+            None => self.let_go_of(id),
         }
         let hold = self.end_hold(outer);
         if restored.tell_served {
@@ -305,27 +300,16 @@ impl Shard {
                 self.send(id.coordinator, served);
             }
         }
-        self.run_granted(granted);
-    }
-
-    /// A transaction is over: logs what it changed here and lets its locks go.
-    pub(crate) fn commit_and_release(&mut self, commit: &Commit) {
-        self.commit(commit);
-        self.release(commit.id);
     }
 
     /// Lets the locks of a transaction go, and runs what waited for them.
     pub(crate) fn release(&mut self, transaction: TransactionId) {
+        let Some(ticket) = self.held.remove(&transaction) else {
+            return;
+        };
         let mut granted = Vec::new();
-        self.free(transaction, &mut granted);
+        self.pass_on(ticket, &mut granted);
         self.run_granted(granted);
-    }
-
-    /// Lets the locks of a transaction go; appends the claims that are held from now on to `granted`.
-    fn free(&mut self, transaction: TransactionId, granted: &mut Vec<Ticket>) {
-        if let Some(ticket) = self.held.remove(&transaction) {
-            self.pass_on(ticket, granted);
-        }
     }
 
     /// Goes on with those whose claims are held from now on.

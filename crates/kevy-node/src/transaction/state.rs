@@ -244,6 +244,11 @@ impl Transaction {
         }
     }
 
+    /// Whether it is more than a question.
+    pub(crate) fn may_change(&self) -> bool {
+        !matches!(self.work, Work::Asking(_))
+    }
+
     /// Whether it may change something.
     pub(super) fn writes(&self) -> bool {
         match &self.work {

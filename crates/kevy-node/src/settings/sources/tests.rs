@@ -138,7 +138,7 @@ const FILE_FAULTS: [(&str, &str); 15] = [
     ),
     (
         "[persistence]\ncolour = 1",
-        "2: unknown key [persistence] colour; the keys of [persistence] are aof, save",
+        "2: unknown key [persistence] colour; the keys of [persistence] are aof, appendfsync, auto_aof_rewrite_percentage, auto_aof_rewrite_min_size, save",
     ),
     (
         "[srever]\nport = 1",
@@ -183,9 +183,8 @@ const FILE_FAULTS: [(&str, &str); 15] = [
         "2: [server] loglevel cannot be \"info\"; give one of debug, verbose, notice, warning",
     ),
     (
-        "[persistence]\naof = true",
-        "2: [persistence] aof cannot be true: this version keeps data in memory only; \
-         leave it out, or set it to false",
+        "[persistence]\nappendfsync = \"sometimes\"",
+        "2: [persistence] appendfsync cannot be \"sometimes\"; give one of always, everysec, no",
     ),
 ];
 
@@ -317,9 +316,10 @@ fn the_environment_is_searched_for_typing_errors_but_not_for_other_peoples_varia
 }
 
 #[test]
-fn no_aof_is_accepted_and_aof_is_not_pretended() {
+fn there_is_a_log_unless_it_is_switched_off() {
+    assert!(resolved(&flags(&[])).persistence.aof);
     assert!(!resolved(&flags(&[("--no-aof", "false")])).persistence.aof);
-    assert_eq!(faults(&environment(&[("KEVY_AOF", "1")])).len(), 1);
+    assert!(!resolved(&environment(&[("KEVY_AOF", "0")])).persistence.aof);
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn slow_log_and_latency_refuse_in_the_words_of_redis() {
     let mut process = Process::new(2, 33);
     let client = process.connect(0, 0, Door::Main);
     let get =
-        "-ERR unknown subcommand or wrong number of arguments for 'get'. Try SLOWLOG HELP.\r\n";
+        "-ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.\r\n";
     let count = "-ERR count should be greater than or equal to -1\r\n";
     for (request, reply) in [
         ("SLOWLOG GET 2 3", get),
