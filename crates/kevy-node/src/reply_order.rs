@@ -26,6 +26,8 @@ pub struct ReplyOrder {
     free_end: u64,
     /// Up to where output waits, and for which position of the log; both ascend.
     held: VecDeque<(u64, u64)>,
+    /// Replies that are known but not in order yet wait for this position of the log, too.
+    waiting_for: u64,
 }
 
 /// What a request that was not replied to directly waits for.
@@ -192,6 +194,18 @@ impl ReplyOrder {
         }
         self.held.push_back((end, position));
         self.held.len() == 1
+    }
+
+    /// Lets also those replies wait for `position` that are not output yet.
+    pub fn hold_waiting_until(&mut self, position: u64) {
+        if !self.waiting.is_empty() {
+            self.waiting_for = position;
+        }
+    }
+
+    /// The position that whatever is output now has to wait for.
+    pub fn waits_for(&self) -> u64 {
+        self.waiting_for
     }
 
     /// The log is durable up to `synced`. Whether output still waits.

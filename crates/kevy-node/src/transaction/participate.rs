@@ -26,6 +26,8 @@ pub(crate) enum Waiting {
     Request(Box<Request>),
     /// A snapshot: it begins when no transaction is under way here.
     Snapshot,
+    /// What is not durable, while the log cannot be written: it stays locked once it is.
+    Undurable,
 }
 
 /// A single request that waits.
@@ -323,6 +325,7 @@ impl Shard {
                         self.run_waiting(&request);
                         self.pass_on(ticket, &mut granted);
                     }
+                    Some(Waiting::Undurable) => {}
                     Some(Waiting::Snapshot) => {
                         self.begin_snapshot_now();
                         self.pass_on(ticket, &mut granted);
