@@ -126,6 +126,26 @@ impl ReplyOrder {
         }
     }
 
+    /// Takes the reply back that the newest request was given, with its number; it is outstanding again. `output_before` is
+    /// how much output there was before it. Nothing else may have been added since.
+    pub fn take_newest(&mut self, output_before: usize) -> Option<(u64, BytesMut)> {
+        let reply = match self.waiting.back_mut() {
+            Some(Place::Ready(reply)) => {
+                let reply = std::mem::take(reply);
+                self.waiting_bytes -= reply.len();
+                self.waiting.pop_back();
+                reply
+            }
+            Some(Place::Outstanding | Place::Muted) => return None,
+            None => {
+                let newest = self.first.checked_sub(1)?;
+                self.first = newest;
+                self.output.split_off(output_before.min(self.output.len()))
+            }
+        };
+        Some((self.begin(), reply))
+    }
+
     /// Adds an out-of-band message. It comes after all replies that are known, such as the confirmation of the
     /// subscription that brings it, and before those that are outstanding behind them.
     pub fn push_out_of_band(&mut self, message: &[u8]) {

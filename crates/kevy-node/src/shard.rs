@@ -302,6 +302,7 @@ impl Shard {
 
     /// Bytes came from a client.
     pub fn handle_bytes(&mut self, slot: Slot, bytes: &[u8]) {
+        self.make_room_ahead();
         let Some(mut session) = self.take_session(slot) else {
             return;
         };
@@ -471,6 +472,8 @@ impl Shard {
             self.serve_waiters();
             if let Some(message) = self.local.pop_front() {
                 self.dispatch_message(self.id, message);
+            } else if let Some((to, message)) = self.blocking.waiters.holds.poll() {
+                self.send_reply(to, message);
             } else if let Some(slot) = self.blocking.resumed.pop_front() {
                 self.resume(slot);
             } else if !self.announce() {
@@ -481,7 +484,10 @@ impl Shard {
 
     fn dispatch_message(&mut self, from: ShardId, message: Message) {
         match message {
-            Message::Requests(batch) => self.run_batch(from, batch),
+            Message::Requests(batch) => {
+                self.make_room_ahead();
+                self.run_batch(from, batch);
+            }
             Message::Replies(batch) => self.take_replies(batch),
             Message::Lock(lock) => self.lock(from, *lock),
             Message::Granted(id, lent) => self.lock_granted(id, from, lent),
@@ -507,6 +513,7 @@ impl Shard {
             Message::Told(id, answer) => self.told(id, from, *answer),
             Message::Offer(offer) => self.take_offer(from, *offer),
             Message::Served(served) => self.take_served(*served),
+            Message::WokenServed(id) => self.owner_has_served(id),
             Message::StopWaiting(id) => self.remove_waiter(id),
             Message::Slow(request) => self.keep_slow(*request),
             Message::Unwatch(connection) => self.unwatch(connection),

@@ -63,7 +63,8 @@ pub(crate) struct Durability {
     /// holds the locks.
     isolated: HashMap<TransactionId, TransactionId, FixedState>,
     /// While the log cannot be written: what locks the keys whose last change is not durable, and up to where it must be.
-    undurable: Option<(Ticket, u64)>,
+    /// Each time it fails adds one; a disk that works again makes all of them durable at once.
+    undurable: VecDeque<(Ticket, u64)>,
     /// When a sync is asked for if somebody waits for one, whatever the policy says.
     settle_at: Instant,
 }
@@ -89,7 +90,7 @@ impl Durability {
             gated: VecDeque::new(),
             effects: HashMap::default(),
             isolated: HashMap::default(),
-            undurable: None,
+            undurable: VecDeque::new(),
             settle_at: Instant::default(),
         };
         durability.set_policy(fsync);
@@ -391,7 +392,7 @@ impl Shard {
         let Some(durability) = &self.durability else {
             return;
         };
-        if !durability.is_gated || durability.undurable.is_some() {
+        if !durability.is_gated {
             return;
         }
         let mut keys = Vec::new();
@@ -419,19 +420,16 @@ impl Shard {
             self.waiting.insert(ticket, Waiting::Undurable);
         }
         if let Some(durability) = &mut self.durability {
-            durability.undurable = Some((ticket, position));
+            durability.undurable.push_back((ticket, position));
         }
     }
 
     fn unlock_undurable(&mut self) {
-        let Some(durability) = &mut self.durability else {
-            return;
-        };
-        let synced = durability.journal.synced();
-        if let Some((ticket, position)) = durability.undurable
-            && synced >= position
+        while let Some(durability) = &mut self.durability
+            && let Some((ticket, position)) = durability.undurable.front().copied()
+            && position <= durability.journal.synced()
         {
-            durability.undurable = None;
+            durability.undurable.pop_front();
             self.waiting.remove(&ticket);
             let mut granted = Vec::new();
             self.pass_on(ticket, &mut granted);
