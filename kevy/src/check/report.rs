@@ -116,7 +116,7 @@ fn describe_transactions(text: &mut String, inspection: &Inspection) {
         let _ = writeln!(
             text,
             "transactions over several shards: one is incomplete and others may have seen it: {} entries of its time \
-             and later, which were not durable yet, are dropped at the next start",
+             and later are dropped at the next start",
             inspection.skipped_entries
         );
     }

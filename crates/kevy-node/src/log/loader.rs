@@ -7,10 +7,11 @@
 //! Nothing is repaired by guessing. Bytes behind the last durable frame that are not whole are a torn tail: the loader
 //! says where to cut. Anything else that does not fit is damage: loading ends with file and offset.
 
+use super::expected::Expected;
 use super::manifest::{Files, Manifest};
 use super::survey::{Judgement, Survey};
 use bytes::{Buf, Bytes, BytesMut};
-use kevy_proto::ids::{ShardId, TransactionId};
+use kevy_proto::ids::TransactionId;
 use kevy_proto::log::{
     Entries, Entry, EntryFault, FileKind, Frame, FrameFault, Requests, SEGMENT_HEADER_BYTES,
     SegmentFault, SegmentHeader, Verdict, decode_frame, judge_fault,
@@ -444,39 +445,6 @@ impl Loader {
             bytes: self.reader.bytes.split().freeze(),
         });
         Ok(())
-    }
-}
-
-/// What the header of a file should say.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Expected {
-    pub(super) kind: FileKind,
-    pub(super) shard: ShardId,
-    pub(super) shards: u16,
-    pub(super) number: u64,
-    /// Where the log goes on, if that is known.
-    pub(super) position: Option<u64>,
-}
-
-impl Expected {
-    /// Says what is wrong with a header, if anything is.
-    pub(super) fn check(&self, header: &SegmentHeader) -> Result<(), String> {
-        if header.kind != self.kind {
-            return Err("it is of another kind".to_owned());
-        }
-        if (header.shard, header.shards, header.segment) != (self.shard, self.shards, self.number) {
-            return Err(format!(
-                "it is number {} of shard {} of {}",
-                header.segment, header.shard, header.shards
-            ));
-        }
-        match self.position {
-            Some(expected) if expected != header.position => Err(format!(
-                "it begins at position {} of the log, but what comes before ends at {expected}",
-                header.position
-            )),
-            Some(_) | None => Ok(()),
-        }
     }
 }
 

@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod damage;
 mod directory;
+mod expected;
+mod file_inspection;
 mod inspection;
 mod journal;
 mod loader;
@@ -17,12 +19,12 @@ mod repair;
 mod replay;
 mod snapshot;
 mod survey;
+mod texts;
 mod writer;
 
 pub use directory::{DirectoryFault, Opener, load_directory, open_directory, write_directory};
-pub use inspection::{
-    Count, FileInspection, FileState, Inspection, Leftover, ShardInspection, inspect_directory,
-};
+pub use file_inspection::{Count, FileInspection, FileState};
+pub use inspection::{Inspection, Leftover, ShardInspection, inspect_directory};
 pub use journal::{Journal, JournalConfig, JournalNews, SEGMENT_BYTES};
 pub use loader::{LoadFault, LoadProgress, LoadReason, Loader, PIECE_BYTES, Piece, TornTail};
 pub use manifest::{Files, LAYOUT_FILE, Layout, Manifest, ManifestFault, SnapshotFile};

@@ -11,7 +11,8 @@
 //! Transactions over several shards whose parts stood in the cut are judged at the next start as after any crash.
 
 use super::directory::{DirectoryFault, perform};
-use super::inspection::{Count, FileInspection, FileState, Inspection, ShardInspection};
+use super::file_inspection::{Count, FileInspection, FileState};
+use super::inspection::{Inspection, ShardInspection};
 use super::loader::{LoadReason, PIECE_BYTES};
 use super::manifest::{Files, Manifest};
 use super::operation::DiskAction;
