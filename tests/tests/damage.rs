@@ -364,3 +364,26 @@ fn a_directory_in_use_or_without_data_is_not_checked() {
     assert_ended(&check(&empty.path().join("none"), false), 1, &["no data"]);
     assert_ended(&run_kevy(&["check"], &[]), 2, &["Usage"]);
 }
+
+/// A clean stop ends the log with a frame that bears witness of everything before it, whatever `appendfsync` is.
+#[test]
+fn after_a_clean_stop_every_changed_byte_is_damage() {
+    let server = durable(1).start();
+    let mut connection = server.connect();
+    for number in 0..KEYS {
+        connection.run(&format!("SET {} {number}", key(number)));
+    }
+    let (_, directory) = server.stop(Signal::TERM);
+    let bytes = fs::read(directory.path().join(segment(0))).expect("the segment");
+    let frames = frames(&bytes);
+    let mut spans = frames.iter().zip(frames.iter().skip(1));
+    let (first, _) = spans
+        .rfind(|(from, to)| !names_in(&bytes[**from..**to]).is_empty())
+        .expect("a frame with keys");
+    let damaged = copy(directory.path());
+    let at = first + FRAME_HEADER + 1;
+    change(damaged.path(), &segment(0), |bytes| bytes[at] ^= 1);
+    let ended = durable(1).end_in(damaged.path());
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains(&segment(0)), "{}", ended.stderr);
+}

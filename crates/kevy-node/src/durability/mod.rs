@@ -65,6 +65,8 @@ pub(crate) struct Durability {
     /// While the log cannot be written: what locks the keys whose last change is not durable, and up to where it must be.
     /// Each time it fails adds one; a disk that works again makes all of them durable at once.
     undurable: VecDeque<(Ticket, u64)>,
+    /// The log was ended for a clean stop.
+    is_closed: bool,
     /// When a sync is asked for if somebody waits for one, whatever the policy says.
     settle_at: Instant,
 }
@@ -91,6 +93,7 @@ impl Durability {
             effects: HashMap::default(),
             isolated: HashMap::default(),
             undurable: VecDeque::new(),
+            is_closed: false,
             settle_at: Instant::default(),
         };
         durability.set_policy(fsync);

@@ -12,6 +12,7 @@ use crate::transaction::Waiting;
 use kevy_engine::Effects;
 use kevy_engine::keyspace::SnapshotProgress;
 use kevy_proto::ids::{ShardId, TransactionId};
+use kevy_proto::log::push_earlier_runs_settled;
 use kevy_proto::time::{Instant, Now};
 use std::time::Duration;
 
@@ -335,13 +336,18 @@ impl Shard {
         let Some(durability) = &mut self.durability else {
             return true;
         };
-        let journal = &mut durability.journal;
         // A life may be too short for a snapshot that is due: a moment is left for it.
         if durability.snapshots.is_active() && self.now.monotonic < until {
             return false;
         }
-        if journal.synced() == journal.end() {
+        let journal = &mut durability.journal;
+        if journal.synced() == journal.end() && durability.is_closed {
             return true;
+        }
+        if journal.synced() == journal.end() {
+            // A last frame that bears witness: everything before it was durable.
+            durability.is_closed = true;
+            journal.append(self.now.monotonic, self.epoch, push_earlier_runs_settled);
         }
         journal.request_sync();
         match journal.fault() {

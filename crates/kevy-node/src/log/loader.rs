@@ -67,7 +67,7 @@ pub enum LoadReason {
     Damaged(FrameFault),
     /// A frame holds what this version does not know.
     Entry(EntryFault),
-    /// A snapshot ends before its last entry, or holds another number of keys than it says.
+    /// A snapshot ends before its last entry.
     Incomplete,
 }
 
