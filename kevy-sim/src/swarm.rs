@@ -69,7 +69,7 @@ pub struct DiskOptions {
 
 impl DiskOptions {
     fn draw(rng: &mut Rng, workload: Workload) -> Self {
-        let policies = if workload == Workload::Transfers {
+        let policies = if matches!(workload, Workload::Transfers | Workload::Moves) {
             &[AppendFsync::Always, AppendFsync::Everysec, AppendFsync::No][..]
         } else {
             // Only then everything that a client was told must be there afterwards.

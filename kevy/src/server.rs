@@ -299,6 +299,7 @@ fn describe_process(file: Option<PathBuf>) -> Process {
         fine_clock: Some(HostClock::read_now),
         sleep: Some(std::thread::sleep),
         usage: Some(usage::usage),
+        startup_bytes: usage::usage().resident_bytes,
         rewrite_config: Some(config_file::rewrite),
         set_log_level: Some(logging::set_level),
     }

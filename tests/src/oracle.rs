@@ -7,6 +7,7 @@
 //!
 //! Most replies are compared byte for byte. [`compare`] says which are not, and why.
 
+mod administration;
 mod canonical;
 pub mod compare;
 mod generator;

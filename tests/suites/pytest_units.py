@@ -30,7 +30,15 @@ class Suite:
     def concerns(self, unit, quick):
         return not any(word in unit for word in self.left_out)
 
-    def run(self, unit, server):
+    def run(self, unit, launch):
+        """Runs a unit; a server that dies is a failure of it."""
+        with launch() as server:
+            outcome = self.start(unit, server)
+            if not server.alive():
+                outcome.fail(f"{unit}: the server died", server.log())
+        return outcome
+
+    def start(self, unit, server):
         with tempfile.TemporaryDirectory(prefix="kevy-suite-report-") as directory:
             report = f"{directory}/report.xml"
             # Native tracebacks: pytest's own parse the whole file for each failure, which takes longer than the tests.

@@ -39,13 +39,16 @@ class Suite:
         ).stdout.split()
         return [unit for unit in listed if not quick or unit in QUICK]
 
-    def run(self, unit, server):
-        """Runs a unit; a test that gets stuck fails, and the unit is run again without it."""
+    def run(self, unit, launch):
+        """Runs a unit; a test that gets stuck fails, and the unit is run again without it, on a server that knows nothing of
+        the first run. A server that dies is a failure of the unit."""
         stuck = {}
         for _ in range(STUCK_TESTS):
-            lines, ended = self.start(unit, server, stuck)
+            with launch() as server:
+                lines, ended = self.start(unit, server, stuck)
+                died = None if server.alive() else server.log()
             outcome, under_way = read(unit, lines)
-            if under_way is None or under_way in stuck or not server.alive():
+            if under_way is None or under_way in stuck or died is not None:
                 break
             stuck[under_way] = "no answer within the time limit"
         outcome.skipped -= len(stuck) if under_way not in stuck else 0
@@ -53,6 +56,8 @@ class Suite:
             outcome.fail(f"{unit}: {name}", message)
         if not ended:
             outcome.fail(f"{unit}: the unit took too long", "\n".join(lines[-8:]))
+        if died is not None:
+            outcome.fail(f"{unit}: the server died", died)
         return outcome
 
     def start(self, unit, server, without):

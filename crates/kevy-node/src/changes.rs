@@ -118,7 +118,7 @@ fn is_beside_entries(effect: Args<'_>) -> bool {
 }
 
 /// The key that an effect concerns: where its row says, else argument 1. `FLUSHALL` has none.
-fn key_of<'a>(commands: &mut CommandTable, effect: Args<'a>) -> Option<&'a [u8]> {
+pub(crate) fn key_of<'a>(commands: &mut CommandTable, effect: Args<'a>) -> Option<&'a [u8]> {
     let mut positions = Vec::new();
     if let Ok(found) = commands.find(effect)
         && let Handler::Engine(command) = found.handler

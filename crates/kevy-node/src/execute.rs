@@ -30,12 +30,13 @@ impl Shard {
                 Ok(Decoded::Request { .. }) if self.is_held_up(session, decoder.args(rest)) => {}
                 Ok(Decoded::Request { consumed }) => {
                     let args = decoder.args(rest);
-                    self.execute(session, args);
                     position += consumed;
-                    if self.stopwatch.is_due() || position == input.len() {
-                        self.settle_request(session, args);
+                    let is_last = position == input.len();
+                    if self.may_wake() {
+                        self.execute_and_serve(session, args, is_last);
+                    } else {
+                        self.execute_and_measure(session, args, is_last);
                     }
-                    self.serve_waiters();
                 }
                 Ok(Decoded::Nothing { consumed }) => position += consumed,
                 Ok(Decoded::Incomplete) => break,
@@ -45,6 +46,27 @@ impl Shard {
         self.settle_stopwatch();
         session.decoder = decoder;
         position
+    }
+
+    fn execute_and_measure(&mut self, session: &mut Session, args: Args<'_>, is_last: bool) {
+        self.execute(session, args);
+        if session.is_blocked() {
+            // It goes into the slow log when it is served.
+            self.settle_stopwatch();
+        } else if self.stopwatch.is_due() || is_last {
+            self.settle_request(session, args);
+        }
+    }
+
+    /// Executes a request while somebody waits for keys of ours: those whom it wakes are served before it is replied to.
+    fn execute_and_serve(&mut self, session: &mut Session, args: Args<'_>, is_last: bool) {
+        let outer = self.begin_hold();
+        let output_before = session.replies.output().len();
+        self.execute_and_measure(session, args, is_last);
+        self.serve_waiters();
+        if let Some(hold) = self.end_hold(outer) {
+            self.hold_reply(session, hold, output_before);
+        }
     }
 
     /// Whether a pause holds the request up; then the session waits.
@@ -125,9 +147,11 @@ impl Shard {
                 "LOADING Redis is loading the dataset in memory",
             ));
         }
-        if session.is_restricted() && !is_allowed_to_subscribers(found) {
+        if session.is_restricted() {
             let name = self.commands.all()[found.index].full_name;
-            return Some(refused_to_subscribers(name));
+            if !is_allowed_to_subscribers(name) {
+                return Some(refused_to_subscribers(name));
+            }
         }
         if session.is_monitor {
             return refused_to_monitors(found);

@@ -3,12 +3,14 @@
 //! All requests of a connection for one shard that arrive together travel as one batch (spec A3). The batch comes back with
 //! the replies in it, and its buffers are used again.
 
+use crate::blocking::HoldId;
 use crate::host::Slot;
 use crate::message::{Batch, Message};
 use crate::session::{ReplyMode, Session};
 use crate::shard::{SPARE_BATCHES, Shard};
 use crate::tracking::Asker;
 use crate::transaction::Origin;
+use bytes::BytesMut;
 use kevy_engine::Command;
 use kevy_proto::ids::ShardId;
 use kevy_proto::resp::Args;
@@ -91,6 +93,7 @@ impl Shard {
             }
             self.asker = asker;
             let mark = replies.len();
+            let outer = self.begin_hold();
             self.run_single(request.command, args, batch.version, &mut replies);
             batch.lengths.push((request.sequence, replies.len() - mark));
             if (self.stopwatch.is_due() || index + 1 == batch.requests.len())
@@ -100,11 +103,31 @@ impl Shard {
                 batch.slow.push((index, took));
             }
             self.serve_waiters();
+            if let Some(hold) = self.end_hold(outer) {
+                batch.lengths.pop();
+                let reply = replies.split_off(mark);
+                self.hold_hopped(from, &batch, request.sequence, reply, hold);
+            }
         }
         self.settle_stopwatch();
         self.keyspace.set_touching(true);
         batch.replies = replies;
         self.send_reply(from, Message::Replies(batch));
+    }
+
+    /// Holds the reply of a request of a batch back; it comes by itself.
+    fn hold_hopped(
+        &mut self,
+        from: ShardId,
+        batch: &Batch,
+        sequence: u64,
+        reply: BytesMut,
+        hold: HoldId,
+    ) {
+        if let (Some(slot), Some(connection)) = (batch.slot, batch.connection) {
+            let late = Batch::late_reply(slot, connection, batch.version, sequence, reply);
+            self.send_after(hold, from, Message::Replies(late));
+        }
     }
 
     /// Hands the replies of a batch to their session, if it is still there.

@@ -1,6 +1,7 @@
 //! What a shard may hold: its share of `maxmemory`, and what clients may let pile up.
 
 use crate::host::Slot;
+use crate::message::Message;
 use crate::session::Session;
 use crate::settings::{MaxmemoryPolicy, OutputLimit, OutputLimits, Settings};
 use crate::shard::Shard;
@@ -57,6 +58,24 @@ impl Shard {
         self.settle_effects();
         self.asker = asker;
         roomy
+    }
+
+    /// Makes room before requests are looked at, as Redis does before each; who has cached what goes hears of it before the
+    /// replies. Between handlers every earlier reply has its place, so that none is overtaken.
+    pub(crate) fn make_room_ahead(&mut self) {
+        if self.memory_limit_bytes == 0
+            || self.keyspace.used_bytes() as u64 <= self.memory_limit_bytes
+        {
+            return;
+        }
+        self.make_room();
+        for (shard, invalidation) in std::mem::take(&mut self.announcements.invalidations) {
+            if shard == self.id {
+                self.take_invalidations(shard, vec![invalidation]);
+            } else {
+                self.send(shard, Message::Invalidate(vec![invalidation]));
+            }
+        }
     }
 
     fn evict_to_limit(&mut self) -> bool {

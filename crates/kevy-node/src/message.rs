@@ -81,6 +81,8 @@ pub enum Message {
     Offer(Box<Offer>),
     /// The reply of a session's request, which it waited for.
     Served(Box<Served>),
+    /// Everybody was served who waited for keys of a transaction, as [`Restored::tell_served`] asked to be told.
+    WokenServed(TransactionId),
     /// A session waits no longer.
     StopWaiting(TransactionId),
     /// A request took long: for the slow log.
@@ -176,6 +178,24 @@ impl Batch {
     pub fn args(&self, request: &Hopped) -> Args<'_> {
         let (first, count) = request.spans;
         Args::new(&self.bytes, &self.spans[first..first + count])
+    }
+
+    /// A single reply that comes by itself, after the batch of its request, if it came in one.
+    pub fn late_reply(
+        slot: Slot,
+        connection: ConnectionId,
+        version: RespVersion,
+        sequence: u64,
+        reply: BytesMut,
+    ) -> Box<Self> {
+        Box::new(Self {
+            slot: Some(slot),
+            connection: Some(connection),
+            version,
+            lengths: vec![(sequence, reply.len())],
+            replies: reply,
+            ..Self::default()
+        })
     }
 
     /// Empties it so that its buffers can serve another connection. Buffers of unusual size are let go.
@@ -298,6 +318,8 @@ pub struct Lent {
     pub entries: Vec<Option<Detached>>,
     /// Whether somebody there waits for changes of keys: then it must be told which were changed.
     pub wants_changes: bool,
+    /// Whether blocked sessions wait for keys there.
+    pub has_waiters: bool,
     /// Whether the owner logs effects.
     pub wants_effects: bool,
     /// The owner's epoch.
@@ -325,6 +347,10 @@ pub struct Restored {
     pub keep_locks: bool,
     /// Who waits for keys from now on.
     pub registration: Option<Box<Registration>>,
+    /// The offer that the changes follow from, of whatever shard.
+    pub offer: Option<TransactionId>,
+    /// Whether the coordinator wants to hear when those are served who waited for the keys.
+    pub tell_served: bool,
 }
 
 impl Restored {
@@ -340,6 +366,8 @@ impl Restored {
             asker: Asker::default(),
             keep_locks: false,
             registration: None,
+            offer: None,
+            tell_served: false,
         }
     }
 }
@@ -351,6 +379,8 @@ pub struct Partial {
     pub reply: BytesMut,
     /// How many keys the shard holds: the weight of its part in a random choice.
     pub keys: usize,
+    /// Of commands of an `EXEC` those that belong into the slow log, and how long they took.
+    pub slow: Vec<(RequestBuffer, Duration)>,
     /// Whether the transaction has changed something there that is to be logged.
     pub has_effects: bool,
 }

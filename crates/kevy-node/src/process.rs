@@ -28,6 +28,8 @@ pub struct Process {
     pub rewrite_config: Option<RewriteConfig>,
     /// What the operating system counts of the process (`INFO memory`, `INFO cpu`).
     pub usage: Option<fn() -> Usage>,
+    /// Resident memory when nothing had been asked of the process yet, in bytes.
+    pub startup_bytes: u64,
     /// Changes how much is logged (`CONFIG SET loglevel`).
     pub set_log_level: Option<fn(LogLevel)>,
 }

@@ -26,6 +26,8 @@ pub struct ReplyOrder {
     free_end: u64,
     /// Up to where output waits, and for which position of the log; both ascend.
     held: VecDeque<(u64, u64)>,
+    /// Replies that are known but not in order yet wait for this position of the log, too.
+    waiting_for: u64,
 }
 
 /// What a request that was not replied to directly waits for.
@@ -124,6 +126,26 @@ impl ReplyOrder {
         }
     }
 
+    /// Takes the reply back that the newest request was given, with its number; it is outstanding again. `output_before` is
+    /// how much output there was before it. Nothing else may have been added since.
+    pub fn take_newest(&mut self, output_before: usize) -> Option<(u64, BytesMut)> {
+        let reply = match self.waiting.back_mut() {
+            Some(Place::Ready(reply)) => {
+                let reply = std::mem::take(reply);
+                self.waiting_bytes -= reply.len();
+                self.waiting.pop_back();
+                reply
+            }
+            Some(Place::Outstanding | Place::Muted) => return None,
+            None => {
+                let newest = self.first.checked_sub(1)?;
+                self.first = newest;
+                self.output.split_off(output_before.min(self.output.len()))
+            }
+        };
+        Some((self.begin(), reply))
+    }
+
     /// Adds an out-of-band message. It comes after all replies that are known, such as the confirmation of the
     /// subscription that brings it, and before those that are outstanding behind them.
     pub fn push_out_of_band(&mut self, message: &[u8]) {
@@ -172,6 +194,18 @@ impl ReplyOrder {
         }
         self.held.push_back((end, position));
         self.held.len() == 1
+    }
+
+    /// Lets also those replies wait for `position` that are not output yet.
+    pub fn hold_waiting_until(&mut self, position: u64) {
+        if !self.waiting.is_empty() {
+            self.waiting_for = position;
+        }
+    }
+
+    /// The position that whatever is output now has to wait for.
+    pub fn waits_for(&self) -> u64 {
+        self.waiting_for
     }
 
     /// The log is durable up to `synced`. Whether output still waits.

@@ -6,6 +6,8 @@
 //! The other files of this crate add to it: `execute` (requests of a session), `hop` (requests of other shards),
 //! `transaction` (both sides of a transaction over several shards), `commands` (what a session or the control plane answers).
 
+mod shutdown;
+
 use crate::announcements::Announcements;
 use crate::blocking::Blocking;
 use crate::command_table::CommandTable;
@@ -38,14 +40,14 @@ use kevy_proto::resp::Limits;
 use kevy_proto::rng::Rng;
 use kevy_proto::slot::SlotMap;
 use kevy_proto::time::{Instant, Now};
+pub use shutdown::SHUTDOWN_GRACE;
+use shutdown::Shutdown;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How many expired keys are removed in one turn, for each step of `active-expire-effort`.
 pub const EXPIRED_PER_TURN: usize = 200;
-/// How long a shutdown waits for replies that are outstanding.
-pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// How many messages may wait for one full queue before clients are no longer read.
 pub const OUTBOX_MESSAGES: usize = 1024;
 /// How many bytes a session that waits for a transaction buffers before it is no longer read.
@@ -155,19 +157,6 @@ pub struct Shard {
     /// Expired keys were left alone because of locks.
     expiry_postponed: bool,
     shutdown: Shutdown,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shutdown {
-    No,
-    /// Replies that are outstanding are still sent, until the grace is over.
-    Draining {
-        until: Instant,
-        /// How many shards still serve messages for their own sessions; zero, and we may go.
-        others_left: u16,
-        said_goodbye: bool,
-    },
-    Finished,
 }
 
 impl Shard {
@@ -313,6 +302,7 @@ impl Shard {
 
     /// Bytes came from a client.
     pub fn handle_bytes(&mut self, slot: Slot, bytes: &[u8]) {
+        self.make_room_ahead();
         let Some(mut session) = self.take_session(slot) else {
             return;
         };
@@ -364,28 +354,6 @@ impl Shard {
     pub fn handle_message(&mut self, from: ShardId, message: Message) {
         self.dispatch_message(from, message);
         self.handle_local();
-    }
-
-    /// The process was asked to stop: no more requests are read, outstanding replies are sent.
-    pub fn handle_shutdown(&mut self) {
-        if self.shutdown != Shutdown::No {
-            return;
-        }
-        let until = self.now.monotonic + SHUTDOWN_GRACE;
-        self.shutdown = Shutdown::Draining {
-            until,
-            others_left: self.shards() - 1,
-            said_goodbye: false,
-        };
-        for slot in self.slots() {
-            let Some(mut session) = self.take_session(slot) else {
-                continue;
-            };
-            self.abandon_waiting(&mut session);
-            session.drain();
-            self.return_session(session);
-        }
-        self.next_cron = self.now.monotonic;
     }
 
     // ---- what is to be done --------------------------------------------------------------------------------------
@@ -477,16 +445,6 @@ impl Shard {
         }
     }
 
-    /// Whether the shard has done everything and can be dropped.
-    pub fn has_finished(&self) -> bool {
-        self.shutdown == Shutdown::Finished
-    }
-
-    /// Whether a shutdown is under way: no connection is to be accepted any more.
-    pub fn is_shutting_down(&self) -> bool {
-        self.shutdown != Shutdown::No
-    }
-
     // ---- for the other files of this crate -----------------------------------------------------------------------
 
     /// Whether a queue to another shard is so full that clients must wait.
@@ -514,6 +472,8 @@ impl Shard {
             self.serve_waiters();
             if let Some(message) = self.local.pop_front() {
                 self.dispatch_message(self.id, message);
+            } else if let Some((to, message)) = self.blocking.waiters.holds.poll() {
+                self.send_reply(to, message);
             } else if let Some(slot) = self.blocking.resumed.pop_front() {
                 self.resume(slot);
             } else if !self.announce() {
@@ -524,7 +484,10 @@ impl Shard {
 
     fn dispatch_message(&mut self, from: ShardId, message: Message) {
         match message {
-            Message::Requests(batch) => self.run_batch(from, batch),
+            Message::Requests(batch) => {
+                self.make_room_ahead();
+                self.run_batch(from, batch);
+            }
             Message::Replies(batch) => self.take_replies(batch),
             Message::Lock(lock) => self.lock(from, *lock),
             Message::Granted(id, lent) => self.lock_granted(id, from, lent),
@@ -550,6 +513,7 @@ impl Shard {
             Message::Told(id, answer) => self.told(id, from, *answer),
             Message::Offer(offer) => self.take_offer(from, *offer),
             Message::Served(served) => self.take_served(*served),
+            Message::WokenServed(id) => self.owner_has_served(id),
             Message::StopWaiting(id) => self.remove_waiter(id),
             Message::Slow(request) => self.keep_slow(*request),
             Message::Unwatch(connection) => self.unwatch(connection),
@@ -622,13 +586,6 @@ impl Shard {
             .map(ShardId)
     }
 
-    /// Tells every shard, this one included, to shut down.
-    pub(crate) fn shut_all_down(&mut self) {
-        for index in 0..self.shards() {
-            self.send(ShardId(index), Message::ShutDown);
-        }
-    }
-
     fn close_idle_clients(&mut self) {
         let timeout = u64::from(self.settings.server.timeout);
         if timeout == 0 {
@@ -679,46 +636,6 @@ impl Shard {
     /// How often the shard looks after what nobody asked for: expired keys, idle clients (`hz`).
     fn cron_interval(&self) -> Duration {
         Duration::from_secs(1) / self.settings.server.hz.max(1)
-    }
-
-    fn advance_shutdown(&mut self) {
-        let Shutdown::Draining {
-            until,
-            others_left,
-            said_goodbye,
-        } = self.shutdown
-        else {
-            return;
-        };
-        let over = self.now.monotonic >= until;
-        let drained =
-            self.sessions.iter().flatten().next().is_none() && self.transactions.is_empty();
-        if (drained || over) && !said_goodbye {
-            self.shutdown = Shutdown::Draining {
-                until,
-                others_left,
-                said_goodbye: true,
-            };
-            for other in self.other_shards() {
-                self.send(other, Message::Goodbye);
-            }
-        } else if over
-            || (said_goodbye && others_left == 0 && self.outboxes.iter().all(VecDeque::is_empty))
-        {
-            if !self.is_log_settled(until) {
-                self.next_cron = self.now.monotonic + Duration::from_millis(1);
-                return;
-            }
-            self.shutdown = Shutdown::Finished;
-        }
-        self.next_cron = self.now.monotonic + Duration::from_millis(1);
-    }
-
-    fn count_goodbye(&mut self) {
-        self.handle_shutdown();
-        if let Shutdown::Draining { others_left, .. } = &mut self.shutdown {
-            *others_left = others_left.saturating_sub(1);
-        }
     }
 }
 

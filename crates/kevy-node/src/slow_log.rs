@@ -1,12 +1,13 @@
 //! The slow log: requests that took long, with who sent them. One shard keeps it for the process, so that numbers rise in
 //! the order in which clients see them; the others send what they find ([`Message::Slow`]).
 
+use crate::host::Slot;
 use crate::message::Message;
 use crate::session::Session;
 use crate::shard::Shard;
 use kevy_proto::ids::ShardId;
 use kevy_proto::resp::Args;
-use kevy_proto::time::UnixMillis;
+use kevy_proto::time::{Instant, UnixMillis};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -89,6 +90,19 @@ impl Shard {
             client_name: session.client.name.clone(),
         };
         self.send(KEEPER, Message::Slow(Box::new(request)));
+    }
+
+    /// As [`Shard::log_slow`], for the request of a blocked session that was served by what began at `began`: its waiting does
+    /// not count.
+    pub(crate) fn log_served(&mut self, slot: Slot, args: Args<'_>, began: Instant) {
+        let took = self.clock().saturating_since(began);
+        if !self.is_slow(took) {
+            return;
+        }
+        if let Some(session) = self.take_session(slot) {
+            self.log_slow(&session, args, took);
+            self.sessions[slot.index()] = Some(session);
+        }
     }
 
     /// Keeps what a shard found slow.

@@ -8,9 +8,9 @@ use crate::command_table::{Found, Handler};
 use crate::latency::Event;
 use crate::session::Session;
 use crate::shard::Shard;
-use crate::stats::UNKNOWN_COMMAND;
+use crate::stats::{Failure, UNKNOWN_COMMAND};
 use kevy_proto::command::Flags;
-use kevy_proto::resp::Args;
+use kevy_proto::resp::{Args, ErrorReply};
 use kevy_proto::time::Instant;
 use std::time::Duration;
 
@@ -88,6 +88,14 @@ impl Shard {
     pub(crate) fn measure_by_name(&mut self, name: &str) {
         let index = self.commands.position(name.as_bytes());
         self.stopwatch.current = index.unwrap_or(UNKNOWN_COMMAND);
+    }
+
+    /// Counts an error of a command of which only the name is known.
+    pub(crate) fn count_failed(&mut self, name: &str, error: &ErrorReply) {
+        let index = self.commands.position(name.as_bytes());
+        let index = index.unwrap_or(UNKNOWN_COMMAND);
+        self.stats
+            .count_command_error(index, Failure::Failed, error);
     }
 
     /// Counts what has run since the last reading. If that was one command, how long it took.

@@ -219,11 +219,12 @@ impl Shard {
         }
     }
 
-    /// This shard's share of `tracking-table-max-keys`; 0 means no limit.
+    /// This shard's share of `tracking-table-max-keys`; 0 there means no limit. The shares add up to it.
     fn tracked_keys_limit(&self) -> usize {
+        let shards = u64::from(self.shards());
         match self.settings.server.tracking_table_max_keys {
             0 => usize::MAX,
-            limit => limit.div_ceil(u64::from(self.shards())) as usize,
+            limit => (limit / shards + u64::from(u64::from(self.id.0) < limit % shards)) as usize,
         }
     }
 

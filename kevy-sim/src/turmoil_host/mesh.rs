@@ -244,6 +244,7 @@ impl Inner {
             | Message::Lent(..)
             | Message::Offer(_)
             | Message::Served(_)
+            | Message::WokenServed(_)
             | Message::StopWaiting(_)
             | Message::Unwatch(_)
             | Message::Notify(_)
@@ -285,6 +286,7 @@ pub fn kind(message: &Message) -> &'static str {
         Message::Lent(..) => "lent",
         Message::Offer(_) => "offer",
         Message::Served(_) => "served",
+        Message::WokenServed(_) => "woken-served",
         Message::StopWaiting(_) => "stop-waiting",
         Message::Unwatch(_) => "unwatch",
         Message::Notify(_) => "notify",

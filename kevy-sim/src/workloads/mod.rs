@@ -52,7 +52,7 @@ impl Workload {
     ];
 
     /// Those that can tell, after crashes, what was lost.
-    pub const DURABLE: [Self; 3] = [Self::Pairs, Self::Transfers, Self::Registers];
+    pub const DURABLE: [Self; 4] = [Self::Pairs, Self::Transfers, Self::Moves, Self::Registers];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {

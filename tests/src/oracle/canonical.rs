@@ -19,6 +19,7 @@ pub(super) fn canonical(args: &Args, bytes: Vec<u8>) -> Vec<u8> {
             sorted(&parsed(&bytes))
         }
         b"PUBSUB" if is(1, "CHANNELS") || is(1, "SHARDCHANNELS") => sorted(&parsed(&bytes)),
+        b"CONFIG" if is(1, "GET") => sorted(&in_pairs(parsed(&bytes))),
         b"HGETALL" => sorted(&in_pairs(parsed(&bytes))),
         b"XPENDING" if args.len() > 3 => masked(&parsed(&bytes)),
         b"XINFO" => masked(&parsed(&bytes)),

@@ -56,7 +56,8 @@ const ALLOWED: &[Allowed] = &[
                  -0 as a score is 0. The last bit of a distance depends on the library of sines",
         applies: |args, redis, kevy| {
             let name = args[0].to_ascii_uppercase();
-            let scores = name.starts_with(b"Z") || name.starts_with(b"GEO");
+            let scores =
+                name.starts_with(b"Z") || name.starts_with(b"BZ") || name.starts_with(b"GEO");
             scores && same_scores(redis, kevy)
         },
     },

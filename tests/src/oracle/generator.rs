@@ -7,7 +7,7 @@ use super::sentence::sentence;
 use super::syntax::{self, Syntax};
 use super::values::{in_some_case, spoiler, word};
 use super::words::key;
-use super::{generic, large, skipped, strings, words};
+use super::{administration, generic, large, skipped, strings, words};
 use crate::connection::{Args, Connection};
 
 /// How often a command comes in relation to the others, and what makes it.
@@ -67,9 +67,6 @@ pub struct Generator<'a> {
     weight: u32,
     by_hand_one_in: u8,
 }
-
-/// Commands that Redis counts as a change to a watched key even when they leave it as it was.
-const CHANGES_NOTHING: [&[u8]; 3] = [b"LTRIM", b"LMOVE", b"RPOPLPUSH"];
 
 /// Commands without which others find nothing to do.
 const FILLING: [&str; 9] = [
@@ -165,9 +162,7 @@ impl<'a> Generator<'a> {
             commands.push(args!["WATCH", key(&mut self.rng, "transactions")]);
             if self.rng.bool() {
                 let other = self.about_data();
-                if !CHANGES_NOTHING.contains(&other[0].to_ascii_uppercase().as_slice()) {
-                    commands.push([args!["OTHER"], other].concat());
-                }
+                commands.push([args!["OTHER"], other].concat());
             }
         }
         commands.push(args!["MULTI"]);
@@ -209,7 +204,7 @@ impl<'a> Generator<'a> {
             args[0] = in_some_case(&mut self.rng, &args[0]);
             if self.rng.u32(..KEYS_ONE_IN) == 0 {
                 args.splice(..0, args!["COMMAND", "GETKEYS"]);
-            } else if self.rng.u32(..SPOILED_ONE_IN) == 0 {
+            } else if self.rng.u32(..SPOILED_ONE_IN) == 0 && !is_delicate(&args) {
                 self.spoil(&mut args);
             }
         }
@@ -259,8 +254,18 @@ fn steps_of_the_harness(name: &[u8]) -> bool {
     [&b"SCAN"[..], b"ROUNDTRIP", b"RANDOMKEY", b"DBSIZE"].contains(&name)
 }
 
+/// Whether the command may wait, spoiled for ever, or could say what only one of two servers can.
+fn is_delicate(args: &Args) -> bool {
+    let name = args[0].to_ascii_uppercase();
+    let option = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"BLOCK");
+    let is_blocking = name.starts_with(b"BL") || name.starts_with(b"BR") || name.starts_with(b"BZ");
+    let stays = [&b"WAIT"[..], b"CLIENT", b"SLOWLOG", b"LATENCY"].contains(&name.as_slice());
+    is_blocking || stays || args.iter().any(option)
+}
+
 fn rows() -> impl Iterator<Item = &'static Row> {
-    strings::ROWS.iter().chain(generic::ROWS).chain(words::ROWS)
+    let data = strings::ROWS.iter().chain(generic::ROWS).chain(words::ROWS);
+    data.chain(administration::ROWS)
 }
 
 #[cfg(test)]

@@ -110,6 +110,21 @@ fn unequal(redis: &[Answer], kevy: &[Answer]) -> Option<(Args, Vec<u8>, Vec<u8>)
     })
 }
 
+/// Where the id of an `XADD` stands, whose options begin at `at`.
+fn id_at(args: &Args, mut at: usize) -> Option<usize> {
+    loop {
+        match args.get(at)?.to_ascii_uppercase().as_slice() {
+            b"NOMKSTREAM" | b"=" | b"~" => at += 1,
+            b"MAXLEN" | b"MINID" => {
+                let exact = args.get(at + 1)?;
+                at += if exact == b"=" || exact == b"~" { 3 } else { 2 };
+            }
+            b"LIMIT" => at += 2,
+            _ => return Some(at),
+        }
+    }
+}
+
 /// `XADD key *` takes its id from the clock: kevy is given the one that Redis chose.
 fn with_same_id(args: &Args, redis: &[Answer]) -> Args {
     let mut args = args.clone();
@@ -117,8 +132,9 @@ fn with_same_id(args: &Args, redis: &[Answer]) -> Args {
     let is_xadd = args[name..]
         .first()
         .is_some_and(|name| name.eq_ignore_ascii_case(b"XADD"));
-    let star = args.iter().position(|word| word == b"*");
-    if let Some(at) = star.filter(|_| is_xadd)
+    if let Some(at) = id_at(&args, name + 2)
+        && is_xadd
+        && args[at] == b"*"
         && let Some((_, bytes)) = redis.first()
         && bytes.starts_with(b"$")
         && let Reply::Bulk(id) = parsed(bytes)

@@ -6,12 +6,6 @@ use super::syntax::{Argument, Form, Syntax};
 use super::words::{self, Range};
 use crate::connection::Args;
 
-/// Optional arguments that no sentence has, each for a reason.
-const LEFT_OUT: [&str; 1] = [
-    // Waits; the tests of blocking commands are their own.
-    "BLOCK",
-];
-
 /// A command of this grammar, `step` commands into a sequence.
 pub(super) fn sentence(rng: &mut Rng, syntax: &Syntax, step: u64) -> Args {
     let range = Range::of(rng, &syntax.full_name());
@@ -63,10 +57,6 @@ impl Speaker<'_> {
     }
 
     fn chosen(&mut self, argument: &Argument) -> bool {
-        let token = argument.token.as_deref().unwrap_or_default();
-        if LEFT_OUT.iter().any(|name| name.as_bytes() == token) {
-            return false;
-        }
         match argument.name.as_str() {
             "sortby" => self.range != Range::Index || self.rng.u8(..10) == 0,
             "count" | "withscores" | "mkstream" => self.rng.bool(),
@@ -124,6 +114,11 @@ impl Speaker<'_> {
     }
 
     fn word(&mut self, name: &str, kind: &str) {
+        if self.words.last().is_some_and(|token| token == b"BLOCK") {
+            let words = ["1", "2", "-1", "x"];
+            let milliseconds = words[self.rng.usize(..words.len())];
+            return self.words.push(milliseconds.into());
+        }
         if name == "numkeys" {
             self.count_at = Some(self.words.len());
         }

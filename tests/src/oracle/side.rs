@@ -6,6 +6,7 @@
 
 use std::io;
 
+use super::administration;
 use super::canonical::{canonical, sorted};
 use crate::connection::{Args, Connection, quoted};
 use crate::reply::{self, Reply};
@@ -44,6 +45,7 @@ impl Side {
             }
         }
         assert_eq!(side.observer.run("FLUSHALL"), Reply::ok());
+        administration::reset(&mut side.observer);
         side
     }
 

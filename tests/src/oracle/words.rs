@@ -350,6 +350,8 @@ pub(super) fn word(
         "bit" => of(rng, &["0", "1", "1", "2"]),
         "destination-db" => of(rng, &["0", "0", "x"]),
         "channel" | "shardchannel" => of(rng, &["news", "news", "{tag}ch", "a", ""]),
+        // Never zero: that is for ever.
+        "timeout" => of(rng, &["0.001", "0.002", "0.001", "1e-3", "-1", "x"]),
         name if name.contains("seconds") => time(rng, name),
         _ if kind == "double" => float(rng),
         _ if kind == "integer" => integer(rng),

@@ -10,11 +10,14 @@
 //! * otherwise by an [`Offer`]: the entry travels to the shard of the session, locked behind it. There the command runs on
 //!   it and the reply is handed to the session in the same turn, or, if the session waits no longer, nothing happens; then
 //!   the entry goes back. What is popped is delivered in the turn in which it is popped, so that nothing needs to be put
-//!   back.
+//!   back. Whoever changed the key has its reply only then (`holds`).
 
+mod holds;
 mod owner;
 mod session;
 
+pub(crate) use holds::HoldId;
+pub use holds::OFFERS_PER_HOLD;
 pub(crate) use owner::Waiters;
 pub(crate) use session::Blocked;
 
@@ -28,7 +31,7 @@ use kevy_engine::{Awaited, Command};
 use kevy_proto::ids::{ConnectionId, ShardId, TransactionId};
 use kevy_proto::resp::{Args, RequestBuffer, RespVersion};
 use kevy_proto::time::Instant;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// How many keys one connection may wait for at once.
@@ -43,9 +46,17 @@ pub(crate) struct Blocking {
     deadlines: BTreeSet<(Instant, Slot)>,
     /// Sessions of ours that were unblocked and may have more requests.
     pub(crate) resumed: VecDeque<Slot>,
+    /// Transactions of our sessions, by their sequence numbers, whose replies wait for others to be served.
+    concluding: BTreeMap<u64, holds::Concluding>,
 }
 
 impl Blocking {
+    /// Whether no transaction waits for others to be served, for tests.
+    #[cfg(test)]
+    pub(crate) fn concluding_is_empty(&self) -> bool {
+        self.concluding.is_empty()
+    }
+
     /// The earliest moment at which somebody waits no longer.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(deadline, _)| *deadline)

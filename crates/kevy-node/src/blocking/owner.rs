@@ -4,6 +4,7 @@
 //! nobody has it locked, or when a transaction that changed it lets go: the round then takes the lock over before anybody
 //! who waits for it. An offer suspends the round, with the key locked, until the entry is back.
 
+use super::holds::{HoldId, Holds};
 use super::{Offer, Registration, Served, Waiter};
 use crate::lock_table::Ticket;
 use crate::message::{Access, Claim, Message};
@@ -34,6 +35,8 @@ pub(crate) struct Waiters {
     offers: HashMap<TransactionId, Round, FixedState>,
     /// The locks of rounds: for each ticket the keys still to be served under it.
     held: BTreeMap<Ticket, Vec<u64>>,
+    /// Replies that wait until all this is done.
+    pub(crate) holds: Holds,
 }
 
 /// Who waits for one key, in the order of arrival.
@@ -42,6 +45,8 @@ struct Queue {
     waiters: BTreeMap<u64, Arc<Waiter>>,
     /// The key has changed since its last round began.
     ready: bool,
+    /// Whose replies wait for the next round.
+    causes: Vec<HoldId>,
 }
 
 /// Serving the waiters of one key.
@@ -52,6 +57,8 @@ struct Round {
     next_place: u64,
     /// The lock. Without one nobody else has the key locked, and the round is over before anybody can.
     ticket: Option<Ticket>,
+    /// Whose replies wait for its end.
+    causes: Vec<HoldId>,
 }
 
 impl Waiters {
@@ -62,11 +69,12 @@ impl Waiters {
 
     /// A key has changed.
     pub(crate) fn note(&mut self, key: &[u8]) {
-        if let Some(queue) = self.queues.get_mut(key)
-            && !queue.ready
-        {
-            queue.ready = true;
-            self.ready.push_back(key.to_vec());
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.causes.extend(self.holds.join());
+            if !queue.ready {
+                queue.ready = true;
+                self.ready.push_back(key.to_vec());
+            }
         }
     }
 
@@ -75,6 +83,7 @@ impl Waiters {
         for (key, queue) in &mut self.queues {
             let concerned = |waiter: &Arc<Waiter>| waiter.awaited == Awaited::Group;
             if !queue.ready && queue.waiters.values().any(concerned) {
+                queue.causes.extend(self.holds.join());
                 queue.ready = true;
                 self.ready.push_back(key.clone());
             }
@@ -105,8 +114,10 @@ impl Waiters {
         for key in keys {
             if let Some(queue) = self.queues.get_mut(&key) {
                 queue.waiters.remove(&place);
-                if queue.waiters.is_empty() {
-                    self.queues.remove(&key);
+                if queue.waiters.is_empty()
+                    && let Some(queue) = self.queues.remove(&key)
+                {
+                    self.holds.settle(queue.causes);
                 }
             }
         }
@@ -123,10 +134,16 @@ impl Waiters {
         self.queues.get(key).is_some_and(|queue| queue.ready)
     }
 
-    /// Whether the key had changed; now it counts as unchanged.
-    fn take_ready(&mut self, key: &[u8]) -> bool {
-        let queue = self.queues.get_mut(key);
-        queue.is_some_and(|queue| std::mem::take(&mut queue.ready))
+    /// If the key had changed: whose replies wait for that to be settled. Now it counts as unchanged.
+    fn take_ready(&mut self, key: &[u8]) -> Option<Vec<HoldId>> {
+        let queue = self.queues.get_mut(key)?;
+        std::mem::take(&mut queue.ready).then(|| std::mem::take(&mut queue.causes))
+    }
+
+    /// Whose replies wait for what comes of an offer.
+    pub(crate) fn causes_of_offer(&self, id: TransactionId) -> Vec<HoldId> {
+        let round = self.offers.get(&id);
+        round.map_or_else(Vec::new, |round| round.causes.clone())
     }
 
     /// Whether nothing is under way, for tests.
@@ -137,6 +154,7 @@ impl Waiters {
             && self.rounds.is_empty()
             && self.offers.is_empty()
             && self.held.is_empty()
+            && self.holds.is_idle()
     }
 }
 
@@ -178,11 +196,12 @@ impl Shard {
                 self.blocking.waiters.ready.push_back(key);
                 continue;
             }
-            self.blocking.waiters.take_ready(&key);
+            let causes = self.blocking.waiters.take_ready(&key)?;
             return Some(Round {
                 key,
                 next_place: 0,
                 ticket: None,
+                causes,
             });
         }
         None
@@ -195,10 +214,14 @@ impl Shard {
                 continue;
             }
             if self.can_be_served_here(&round.key, &waiter) {
-                let args = waiter.request.args();
-                if let Some(reply) = self.run_for(&waiter, args) {
+                let causes = round.causes.clone();
+                let outer = self.blocking.waiters.holds.inherit(causes);
+                let began = self.clock();
+                if let Some(reply) = self.run_for(&waiter, waiter.request.args()) {
+                    self.log_served(waiter.slot, waiter.request.args(), began);
                     self.unblock(waiter.slot, reply, None);
                 }
+                self.blocking.waiters.holds.inherit(outer);
             } else if waiter.only_reads() {
                 self.serve_reader(&round.key, waiter);
             } else {
@@ -254,6 +277,7 @@ impl Shard {
         }
         let id = self.new_transaction_id();
         self.stats.offers += 1;
+        self.blocking.waiters.holds.count_offer(&round.causes);
         let key = round.key.clone();
         let lent = self.take_out(
             waiter.asker(),
@@ -281,12 +305,14 @@ impl Shard {
     fn end_round(&mut self, mut round: Round) {
         // Without a lock it begins anew like any other.
         let Some(ticket) = round.ticket else {
-            return;
+            return self.blocking.waiters.holds.settle(round.causes);
         };
-        if self.blocking.waiters.take_ready(&round.key) {
+        if let Some(causes) = self.blocking.waiters.take_ready(&round.key) {
             round.next_place = 0;
+            round.causes.extend(causes);
             return self.blocking.waiters.rounds.push_back(round);
         }
+        self.blocking.waiters.holds.settle(round.causes);
         let mut granted = Vec::new();
         let served = fingerprint(&round.key);
         let Some(left) = self.blocking.waiters.held.get_mut(&ticket) else {
@@ -312,12 +338,14 @@ impl Shard {
             if !self.locks.is_exclusive(ticket, print) {
                 return true;
             }
-            if self.blocking.waiters.take_ready(key) {
+            if let Some(mut causes) = self.blocking.waiters.take_ready(key) {
                 kept.push(print);
+                causes.extend(self.blocking.waiters.holds.join());
                 self.blocking.waiters.rounds.push_back(Round {
                     key: key.clone(),
                     next_place: 0,
                     ticket: Some(ticket),
+                    causes,
                 });
             }
             false

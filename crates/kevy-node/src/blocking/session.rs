@@ -358,9 +358,12 @@ impl Shard {
             parties: vec![party],
             lent: vec![lent],
             keep_locks: false,
+            offer: Some(id),
         };
+        let began = self.clock();
         let met = self.run_together(meeting, waiter.command, args, waiter.version);
         if met.wait.is_none() {
+            self.log_served(waiter.slot, args, began);
             // The owner hears that the session waits no longer before the entry is back.
             self.unblock(waiter.slot, met.reply, met.settles);
         }

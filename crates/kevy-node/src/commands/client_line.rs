@@ -95,6 +95,8 @@ fn flags(session: &Session) -> String {
         (tracking.is_some(), 't'),
         (tracking.is_some_and(|t| t.is_broken), 'R'),
         (tracking.is_some_and(|t| t.mode == Mode::Broadcast), 'B'),
+        (session.client.no_evict, 'e'),
+        (session.client.no_touch, 'T'),
     ];
     let set: String = letters
         .into_iter()

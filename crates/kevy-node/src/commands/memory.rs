@@ -118,6 +118,9 @@ fn figures(shard: &Shard, total: &Total) -> Vec<(&'static str, Figure)> {
         .map(|usage| usage())
         .unwrap_or_default();
     let resident = usage.resident_bytes;
+    let startup = shard.config.process.startup_bytes;
+    let overhead = startup + clients;
+    let (used, peak) = (data + overhead, peak + overhead);
     let part = |part: u64, whole: u64| {
         if whole == 0 {
             0.0
@@ -125,10 +128,11 @@ fn figures(shard: &Shard, total: &Total) -> Vec<(&'static str, Figure)> {
             part as f64 / whole as f64
         }
     };
+    let per_key = data.checked_div(keys).unwrap_or(0);
     vec![
-        ("peak.allocated", Whole(peak + clients)),
-        ("total.allocated", Whole(data + clients)),
-        ("startup.allocated", Whole(0)),
+        ("peak.allocated", Whole(peak)),
+        ("total.allocated", Whole(used)),
+        ("startup.allocated", Whole(startup)),
         ("replication.backlog", Whole(0)),
         ("clients.slaves", Whole(0)),
         ("clients.normal", Whole(clients)),
@@ -136,29 +140,20 @@ fn figures(shard: &Shard, total: &Total) -> Vec<(&'static str, Figure)> {
         ("aof.buffer", Whole(0)),
         ("lua.caches", Whole(0)),
         ("functions.caches", Whole(0)),
-        ("overhead.total", Whole(clients)),
+        ("overhead.total", Whole(overhead)),
         ("keys.count", Whole(keys)),
-        (
-            "keys.bytes-per-key",
-            Whole(data.checked_div(keys).unwrap_or(0)),
-        ),
+        ("keys.bytes-per-key", Whole(per_key)),
         ("dataset.bytes", Whole(data)),
         (
             "dataset.percentage",
-            Ratio(part(data, data + clients) * 100.0),
+            Ratio(part(data, used - startup) * 100.0),
         ),
-        (
-            "peak.percentage",
-            Ratio(part(data + clients, peak + clients) * 100.0),
-        ),
-        ("allocator.allocated", Whole(data + clients)),
+        ("peak.percentage", Ratio(part(used, peak) * 100.0)),
+        ("allocator.allocated", Whole(used)),
         ("allocator.active", Whole(resident)),
         ("allocator.resident", Whole(resident)),
-        ("fragmentation", Ratio(part(resident, data + clients))),
-        (
-            "fragmentation.bytes",
-            Whole(resident.saturating_sub(data + clients)),
-        ),
+        ("fragmentation", Ratio(part(resident, used))),
+        ("fragmentation.bytes", Whole(resident.saturating_sub(used))),
     ]
 }
 

@@ -4,7 +4,6 @@
 //! process from any port, so they are never redirected.
 
 use super::{ALWAYS, Answered, NodeCommand, Outcome, ROW, help};
-use crate::command_table::{Found, Handler};
 use crate::query::{Answer, Finish, Query};
 use crate::session::{ReplyMode, Session};
 use crate::shard::Shard;
@@ -310,22 +309,19 @@ pub(super) fn pong(session: &Session, args: Args<'_>, reply: &mut BytesMut) -> A
 }
 
 /// Whether a RESP2 session that subscribed to something may use a command.
-pub(crate) fn is_allowed_to_subscribers(found: Found) -> bool {
-    match found.handler {
-        Handler::Engine(_) => false,
-        Handler::Node(row) => matches!(
-            row.name,
-            "subscribe"
-                | "unsubscribe"
-                | "psubscribe"
-                | "punsubscribe"
-                | "ssubscribe"
-                | "sunsubscribe"
-                | "ping"
-                | "quit"
-                | "reset"
-        ),
-    }
+pub(crate) fn is_allowed_to_subscribers(full_name: &str) -> bool {
+    matches!(
+        full_name,
+        "subscribe"
+            | "unsubscribe"
+            | "psubscribe"
+            | "punsubscribe"
+            | "ssubscribe"
+            | "sunsubscribe"
+            | "ping"
+            | "quit"
+            | "reset"
+    )
 }
 
 /// What such a session is told about any other command.

@@ -65,8 +65,10 @@ pub(super) const COMMANDS: &[NodeCommand] = &[NodeCommand {
 
 fn get(_: &mut Shard, _: &mut Session, args: Args<'_>, _: &mut BytesMut) -> Answered {
     if args.len() > 3 {
-        return Err(ErrorReply::text(
-            "ERR unknown subcommand or wrong number of arguments for 'get'. Try SLOWLOG HELP.",
+        return Err(ErrorReply::quoting(
+            "ERR unknown subcommand or wrong number of arguments for '",
+            args.at(1),
+            "'. Try SLOWLOG HELP.",
         ));
     }
     let mut count = DEFAULT_COUNT;

@@ -75,7 +75,12 @@ fn multi(_: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut
     ok(session, reply)
 }
 
-fn exec(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut BytesMut) -> Answered {
+fn exec(
+    shard: &mut Shard,
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut BytesMut,
+) -> Answered {
     let Some(queue) = session.queue.take() else {
         return Err(ErrorReply::text("ERR EXEC without MULTI"));
     };
@@ -83,7 +88,7 @@ fn exec(shard: &mut Shard, session: &mut Session, _: Args<'_>, reply: &mut Bytes
         shard.unwatch_all(session);
         return Err(EXEC_ABORTED);
     }
-    shard.begin_exec(session, *queue, reply)
+    shard.begin_exec(session, *queue, args.at(0), reply)
 }
 
 fn discard(

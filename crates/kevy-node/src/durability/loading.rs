@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long requests are held at most until all shards know that all can serve: messages take no time to speak of.
-const HOLD_MAX: Duration = Duration::from_secs(60);
+const HOLD_MAX: Duration = Duration::from_mins(1);
 /// How often progress is told.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 

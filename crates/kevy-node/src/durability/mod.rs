@@ -18,11 +18,14 @@ pub(crate) use settle::{SettleWaiter, Settling};
 pub(crate) use snapshots::SnapshotControl;
 pub use snapshots::{SaveKind, SaveReport};
 
+use crate::changes::key_of;
 use crate::host::Slot;
+use crate::lock_table::Ticket;
 use crate::log::{DiskOperation, DiskResult, DiskTask, Journal, JournalNews, SyncPolicy};
-use crate::message::Message;
+use crate::message::{Access, Claim, Message};
 use crate::settings::AppendFsync;
 use crate::shard::Shard;
+use crate::transaction::{Waiting, fingerprint};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kevy_proto::ids::{ShardId, TransactionId};
@@ -59,6 +62,9 @@ pub(crate) struct Durability {
     /// Transactions that are logged and keep their locks until they are durable everywhere: by what they were logged as, what
     /// holds the locks.
     isolated: HashMap<TransactionId, TransactionId, FixedState>,
+    /// While the log cannot be written: what locks the keys whose last change is not durable, and up to where it must be.
+    /// Each time it fails adds one; a disk that works again makes all of them durable at once.
+    undurable: VecDeque<(Ticket, u64)>,
     /// When a sync is asked for if somebody waits for one, whatever the policy says.
     settle_at: Instant,
 }
@@ -84,6 +90,7 @@ impl Durability {
             gated: VecDeque::new(),
             effects: HashMap::default(),
             isolated: HashMap::default(),
+            undurable: VecDeque::new(),
             settle_at: Instant::default(),
         };
         durability.set_policy(fsync);
@@ -100,8 +107,8 @@ impl Durability {
         });
     }
 
-    /// The position that replies have to wait for now, if they have to. While the log cannot be written, writes are refused and
-    /// reads go on: then it does not hold anything more back.
+    /// The position that replies have to wait for now, if they have to. While the log cannot be written, writes are refused,
+    /// what is not durable is locked, and reads of all else go on.
     fn gate(&self) -> Option<u64> {
         let end = self.journal.end();
         let is_closed = self.is_gated && self.journal.synced() < end;
@@ -245,13 +252,14 @@ impl Shard {
 
     /// Lets the output of a session go, or wait for the log. To be called once its turn is over.
     pub(crate) fn gate_output(&mut self, slot: Slot) {
-        let gate = self
-            .durability
-            .as_ref()
-            .and_then(|durability| durability.gate());
+        let durability = self.durability.as_ref();
+        let gate = durability.and_then(|durability| durability.gate());
+        let synced = durability.map_or(u64::MAX, |durability| durability.journal.synced());
         let Some(session) = self.session_mut(slot) else {
             return;
         };
+        let own = Some(session.replies.waits_for()).filter(|position| *position > synced);
+        let gate = gate.or(own);
         let Some(position) = gate else {
             return session.replies.let_go();
         };
@@ -343,15 +351,90 @@ impl Shard {
         if was_faulty != is_faulty {
             self.keyspace.set_expiry_mode(self.expiry_mode());
         }
+        if is_faulty && !was_faulty {
+            self.hold_outputs();
+            self.lock_undurable();
+        }
         match news {
             JournalNews::Nothing => {}
-            JournalNews::Synced => self.tell_what_is_durable(),
+            JournalNews::Synced => {
+                self.tell_what_is_durable();
+                self.unlock_undurable();
+            }
             JournalNews::Opened => self.log_has_opened(),
             JournalNews::SnapshotAdopted => self.end_snapshot(None),
             JournalNews::SnapshotFailed(fault) => self.end_snapshot(Some(&fault)),
         }
         self.go_on_opening();
         self.handle_local();
+    }
+
+    /// What was replied in this turn waits for the log, although from now on nothing more does.
+    fn hold_outputs(&mut self) {
+        let Some(durability) = &mut self.durability else {
+            return;
+        };
+        if !durability.is_gated {
+            return;
+        }
+        let position = durability.journal.end();
+        for session in self.sessions.iter_mut().flatten() {
+            session.replies.hold_waiting_until(position);
+            if session.replies.hold_until(position) {
+                durability.gated.push_back(session.slot);
+            }
+        }
+    }
+
+    /// The log cannot be written: reads go on, but not of keys whose last change a crash could still undo. Those are locked
+    /// until it is durable.
+    fn lock_undurable(&mut self) {
+        let Some(durability) = &self.durability else {
+            return;
+        };
+        if !durability.is_gated {
+            return;
+        }
+        let mut keys = Vec::new();
+        let mut is_whole = false;
+        durability.journal.for_each_undurable(|requests| {
+            requests.for_each(|effect| match key_of(&mut self.commands, effect) {
+                Some(key) => keys.push(fingerprint(key)),
+                None => is_whole = true,
+            });
+        });
+        let position = durability.journal.end();
+        keys.sort_unstable();
+        keys.dedup();
+        let claim = if is_whole {
+            Claim::Whole(Access::Exclusive)
+        } else {
+            Claim::Keys(
+                keys.into_iter()
+                    .map(|key| (key, Access::Exclusive))
+                    .collect(),
+            )
+        };
+        let (ticket, held) = self.locks.enqueue(claim);
+        if !held {
+            self.waiting.insert(ticket, Waiting::Undurable);
+        }
+        if let Some(durability) = &mut self.durability {
+            durability.undurable.push_back((ticket, position));
+        }
+    }
+
+    fn unlock_undurable(&mut self) {
+        while let Some(durability) = &mut self.durability
+            && let Some((ticket, position)) = durability.undurable.front().copied()
+            && position <= durability.journal.synced()
+        {
+            durability.undurable.pop_front();
+            self.waiting.remove(&ticket);
+            let mut granted = Vec::new();
+            self.pass_on(ticket, &mut granted);
+            self.run_granted(granted);
+        }
     }
 
     /// Why writes are refused now, if they are.

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// How many entries are written at a time.
 const ENTRIES_PER_STEP: usize = 64;
+/// How much longer a shutdown waits for a disk that fails than for clients.
+const LOG_GRACE: Duration = Duration::from_secs(5);
 /// How long a turn writes entries.
 const TIME_PER_TURN: Duration = Duration::from_micros(300);
 /// How many steps a turn takes at most.
@@ -328,7 +330,7 @@ impl Shard {
         durability.journal.deadline()
     }
 
-    /// Whether a shutdown may end: everything is durable, or the disk has failed until `until`.
+    /// Whether a shutdown may end: everything is durable, or the disk has failed for a while after `until`.
     pub(crate) fn is_log_settled(&mut self, until: Instant) -> bool {
         let Some(durability) = &mut self.durability else {
             return true;
@@ -343,7 +345,7 @@ impl Shard {
         }
         journal.request_sync();
         match journal.fault() {
-            Some(fault) if self.now.monotonic >= until => {
+            Some(fault) if self.now.monotonic >= until + LOG_GRACE => {
                 self.failure = Some(format!("the end of the log could not be written: {fault}"));
                 true
             }

@@ -145,6 +145,12 @@ impl LogWriter {
         self.end() - self.frames_start
     }
 
+    /// The entries that are not known to be durable, encoded, frame by frame.
+    pub fn undurable(&self) -> impl Iterator<Item = &[u8]> {
+        let frames = self.frames.iter().map(|frame| &frame[FRAME_HEADER_BYTES..]);
+        frames.chain(std::iter::once(&self.entries[..]))
+    }
+
     /// Appends an entry of `epoch`: `push` encodes it. All entries of a frame are of one epoch.
     pub fn append(&mut self, now: Instant, epoch: u64, push: impl FnOnce(&mut BytesMut)) {
         if epoch != self.epoch {

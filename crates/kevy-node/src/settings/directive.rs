@@ -114,6 +114,9 @@ pub const SECTIONS: [(&str, &str); 5] = [
     ("persistence", "What survives a restart."),
 ];
 
+/// What is said of a setting that may only be set to what it is.
+pub(super) const RESTART: &str = "can't set immutable config";
+
 /// What most rows have in common.
 const ROW: Directive = Directive {
     section: "",

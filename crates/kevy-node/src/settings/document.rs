@@ -2,8 +2,8 @@
 //! effective settings as a `kevy.toml` that would give the same.
 
 use super::Settings;
+use super::constants::CONSTANTS;
 use super::directive::{Directive, Live, SECTIONS, directives};
-use super::live::CONSTANTS;
 use core::fmt::Write as _;
 
 /// The text of `docs/CONFIGURATION.md`.
@@ -16,7 +16,7 @@ pub fn configuration_markdown() -> String {
         }
     }
     text.push_str(CONSTANTS_HEAD);
-    for constant in &CONSTANTS {
+    for constant in CONSTANTS.iter().filter(|constant| !constant.is_hidden) {
         let _ = writeln!(
             text,
             "| `{}` | `\"{}\"` | {} |",

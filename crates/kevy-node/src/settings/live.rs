@@ -1,63 +1,10 @@
 //! `CONFIG GET` and `CONFIG SET` over the table. Texts equal those of redis-server 7.0.
 
 use super::Settings;
+use super::constants::{CONSTANTS, Constant};
 use super::directive::{Directive, Live, directives};
+use super::kind::{Invalid, Kind};
 use kevy_proto::resp::ErrorReply;
-
-/// Settings of Redis that kevy has once and for all: clients ask for them, and these answers are true.
-pub const CONSTANTS: [Constant; 6] = [
-    Constant {
-        name: "databases",
-        value: "1",
-        live: Live::Immutable,
-        about: "There is one database, `SELECT 0`.",
-    },
-    Constant {
-        name: "activedefrag",
-        value: "no",
-        live: Live::Fixed(
-            "Active defragmentation cannot be enabled: it requires a Redis server compiled with a modified Jemalloc like the one shipped by default with the Redis source distribution",
-        ),
-        about: "The allocator is not defragmented.",
-    },
-    Constant {
-        name: "lfu-log-factor",
-        value: "10",
-        live: Live::Fixed("kevy has no other factor"),
-        about: "How slowly the access counters of keys rise.",
-    },
-    Constant {
-        name: "lfu-decay-time",
-        value: "1",
-        live: Live::Fixed("kevy has no other time"),
-        about: "After how many minutes without access the counters fall by one.",
-    },
-    Constant {
-        name: "maxmemory-clients",
-        value: "0",
-        live: Live::Fixed("kevy does not evict clients"),
-        about: "Clients are not closed to save memory.",
-    },
-    Constant {
-        name: "requirepass",
-        value: "",
-        live: Live::Fixed("kevy has no authentication by design"),
-        about: "There is no authentication, by design.",
-    },
-];
-
-/// A setting of Redis with the only value it has in kevy.
-#[derive(Clone, Copy, Debug)]
-pub struct Constant {
-    /// Redis's name.
-    pub name: &'static str,
-    /// The value.
-    pub value: &'static str,
-    /// What `CONFIG SET` says: [`Live::Immutable`] or [`Live::Fixed`].
-    pub live: Live,
-    /// What it means, for the user.
-    pub about: &'static str,
-}
 
 /// What one `CONFIG SET` comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,23 +19,32 @@ impl Settings {
     /// The names and values that `CONFIG GET` replies with: each setting that one of the `patterns` matches, once, in the
     /// order of the table.
     ///
-    /// `matches(pattern, name)` is the glob match of `KEYS`; the patterns reach it in lower case, as the names are.
+    /// `matches(pattern, name)` is the glob match of `KEYS`; the patterns reach it in lower case, as the names are. Who asks for
+    /// a whole name gets it back as they wrote it.
     pub fn config_get(
         &self,
         patterns: &[&[u8]],
         matches: impl Fn(&[u8], &[u8]) -> bool,
-    ) -> Vec<(&'static str, String)> {
+    ) -> Vec<(String, String)> {
+        let as_written = |name: &'static str| {
+            let same = |p: &&&[u8]| p.eq_ignore_ascii_case(name.as_bytes());
+            let written = patterns.iter().find(same).copied();
+            String::from_utf8_lossy(written.unwrap_or(name.as_bytes())).into_owned()
+        };
         let patterns: Vec<Vec<u8>> = patterns.iter().map(|p| p.to_ascii_lowercase()).collect();
         let wanted = |name: &str| patterns.iter().any(|p| matches(p, name.as_bytes()));
+        let asked_for = |name: &str| patterns.iter().any(|p| p == name.as_bytes());
         let named = |row: &'static Directive| {
             let names = [Some(row.name), row.alias].into_iter().flatten();
             names.map(move |name| (name, row))
         };
         let rows = directives().flat_map(named);
         let rows = rows.filter(|(name, _)| wanted(name));
-        let constants = CONSTANTS.iter().filter(|constant| wanted(constant.name));
-        rows.map(|(name, row)| (name, row.kind.redis_text(self)))
-            .chain(constants.map(|constant| (constant.name, constant.value.into())))
+        let constants = CONSTANTS.iter().filter(|constant| {
+            asked_for(constant.name) || !constant.is_hidden && wanted(constant.name)
+        });
+        rows.map(|(name, row)| (as_written(name), row.kind.redis_text(self)))
+            .chain(constants.map(|constant| (as_written(constant.name), constant.value.into())))
             .collect()
     }
 
@@ -181,17 +137,36 @@ impl Target {
         let same = match self {
             Self::Directive(row, _) => {
                 let before = row.kind.redis_text(settings);
-                let set = row.kind.set(settings, value);
+                if matches!(row.live, Live::Fixed(_)) && before == value {
+                    return Ok(());
+                }
+                if matches!(row.kind, Kind::Switch(_)) && !is_yes_or_no(value) {
+                    return Err(Invalid::NotASwitch.to_string());
+                }
+                let is_empty_size = matches!(row.kind, Kind::Memory { .. }) && value.is_empty();
+                let set = row
+                    .kind
+                    .set(settings, if is_empty_size { "0" } else { value });
                 set.map_err(|invalid| invalid.to_string())?;
                 before == row.kind.redis_text(settings)
             }
-            Self::Constant(constant) => constant.value == value,
+            Self::Constant(constant) => {
+                constant.judge(value)?;
+                constant.value == value
+            }
         };
         match self.live() {
             Live::Fixed(reason) if !same => Err(reason.into()),
             Live::Fixed(_) | Live::Yes | Live::Immutable | Live::Protected => Ok(()),
         }
     }
+}
+
+/// Files and flags may say it in other words; Redis's `CONFIG SET` knows these alone.
+fn is_yes_or_no(value: &str) -> bool {
+    ["yes", "no"]
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(value))
 }
 
 fn failed(name: &str, reason: &str) -> ErrorReply {
@@ -208,7 +183,7 @@ mod tests {
         Settings::default().config_set(&arguments)
     }
 
-    fn get(settings: &Settings, patterns: &[&str]) -> Vec<(&'static str, String)> {
+    fn get(settings: &Settings, patterns: &[&str]) -> Vec<(String, String)> {
         let patterns: Vec<&[u8]> = patterns.iter().map(|p| p.as_bytes()).collect();
         let prefix = |pattern: &[u8], name: &[u8]| match pattern.strip_suffix(b"*") {
             Some(prefix) => name.starts_with(prefix),
@@ -257,7 +232,7 @@ mod tests {
     #[test]
     fn several_patterns_show_each_setting_once_and_ignore_case() {
         let settings = Settings::default();
-        let names = |patterns: &[&str]| -> Vec<&str> {
+        let names = |patterns: &[&str]| -> Vec<String> {
             get(&settings, patterns)
                 .into_iter()
                 .map(|(name, _)| name)
@@ -265,17 +240,18 @@ mod tests {
         };
         assert_eq!(
             names(&["maxmemory-p*", "MAXMEMORY-Policy"]),
-            ["maxmemory-policy"]
+            ["MAXMEMORY-Policy"]
         );
         assert_eq!(
             names(&["hash-max-ziplist-v*", "hash-max-listpack-v*"]),
             ["hash-max-listpack-value", "hash-max-ziplist-value"]
         );
-        assert_eq!(names(&["nope"]), Vec::<&str>::new());
+        assert_eq!(names(&["nope"]), Vec::<String>::new());
         let aliases = directives().filter(|row| row.alias.is_some()).count();
+        let constants = CONSTANTS.iter().filter(|constant| !constant.is_hidden);
         assert_eq!(
             names(&["*"]).len(),
-            directives().count() + aliases + CONSTANTS.len()
+            directives().count() + aliases + constants.count()
         );
     }
 
@@ -305,8 +281,8 @@ mod tests {
         }
     }
 
-    /// Each text was read off redis-server 7.0.15, but for the last three: Redis can do what they refuse.
-    const REFUSALS: [(&[&str], &str, &str); 22] = [
+    /// Each text was read off redis-server 7.0.15, but for the last five: Redis can do what they refuse.
+    const REFUSALS: [(&[&str], &str, &str); 25] = [
         (
             &["maxmemory", "abc"],
             "maxmemory",
@@ -400,7 +376,22 @@ mod tests {
             "the log is begun at the start; restart kevy with or without it",
         ),
         (&["save", "900 1 5"], "save", "Invalid save parameters"),
-        (&["port", "7000"], "port", "can't set immutable config"),
+        (
+            &["maxmemory-clients", "200%"],
+            "maxmemory-clients",
+            "percentage argument must be less or equal to 100",
+        ),
+        (
+            &["daemonize", "yes"],
+            "daemonize",
+            "can't set immutable config",
+        ),
+        (&["bind", "127.0.0.2"], "bind", "can't set immutable config"),
+        (
+            &["port", "7000"],
+            "port",
+            "Unable to listen on this port before a restart",
+        ),
     ];
 
     const POLICIES: &str = "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, \
@@ -421,6 +412,26 @@ mod tests {
             Err(ErrorReply::Quoting(unknown.into()))
         );
         assert_eq!(set(&["maxmemory", "1mb", "hz"]), Err(ErrorReply::Syntax));
+    }
+
+    #[test]
+    fn what_only_a_restart_changes_may_be_set_to_what_it_is() {
+        for (name, value) in [
+            ("port", "6004"),
+            ("bind", "127.0.0.1"),
+            ("threads", "0"),
+            ("accept-shards", ""),
+            ("maxmemory-clients", "0"),
+        ] {
+            assert!(set(&[name, value]).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn hidden_settings_are_shown_to_those_who_know_their_names() {
+        let settings = Settings::default();
+        assert_eq!(value(&settings, "key-load-delay"), "0");
+        assert_eq!(get(&settings, &["key-load*"]), []);
     }
 
     #[test]

@@ -20,6 +20,7 @@
 //! assert_eq!((settings.server.port, settings.server.threads), (7000, 4));
 //! ```
 
+pub mod constants;
 pub mod directive;
 pub mod document;
 pub mod fault;

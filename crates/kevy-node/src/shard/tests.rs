@@ -11,6 +11,7 @@ use std::fmt::Write;
 mod administration_tests;
 mod blocking_tests;
 mod gather_tests;
+mod hold_tests;
 mod multi_tests;
 mod queue_tests;
 
@@ -32,12 +33,12 @@ impl Process {
         settings.server.threads = shards;
         let settings = Arc::new(settings);
         let config = |id| ShardConfig {
-            journal: None,
             id: ShardId(id),
             settings: Arc::clone(&settings),
             seed: seed + u64::from(id),
             process: super::Process::default(),
             now: Now::default(),
+            journal: None,
         };
         Self {
             shards: (0..shards).map(|id| Shard::new(config(id))).collect(),

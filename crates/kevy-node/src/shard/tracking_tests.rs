@@ -174,7 +174,7 @@ fn what_expires_or_is_evicted_is_forgotten_even_by_its_own_writer() {
     configure(&mut process, "maxmemory-policy", "allkeys-random");
     configure(&mut process, "maxmemory", "2");
     let evicted = process.ask(reader, &format!("SET {key} 2"));
-    assert_eq!(evicted, "+OK\r\n".to_owned() + &invalidate(&[&key]));
+    assert_eq!(evicted, invalidate(&[&key]) + "+OK\r\n");
 }
 
 /// A value of RESP3, as far as the clients of [`Caching`] need it.

@@ -1,9 +1,9 @@
 //! The end of a transaction: answers are counted, and the last one makes the reply.
 
-use super::exec::StepAnswer;
 use super::join::join;
-use super::state::{Caller, Member, Phase, Transaction, Work};
-use crate::message::{Lent, Partial};
+use super::state::{Caller, Member, Phase, StepAnswer, Transaction, Work};
+use crate::durability::Commit;
+use crate::message::{Lent, Message, Partial, Restored};
 use crate::query::Answer;
 use crate::session::State;
 use crate::shard::Shard;
@@ -102,6 +102,43 @@ impl Shard {
         self.conclude(caller, reply, Some(id));
     }
 
+    /// Everything has run: only now are the locks let go.
+    pub(super) fn end_exec(&mut self, id: TransactionId, transaction: Transaction) {
+        self.forget_watches(&transaction);
+        self.show_exec(&transaction);
+        let Work::Exec(exec) = transaction.work else {
+            return;
+        };
+        let commit = self.commit_of(id, exec.writers.iter().copied().collect());
+        let mut owners = 0;
+        for member in &transaction.members {
+            let commit = commit
+                .as_ref()
+                .filter(|_| exec.writers.contains(&member.shard));
+            if commit.is_none() {
+                self.settle_readers(id, std::iter::once(member.shard));
+            }
+            owners += usize::from(member.lent.has_waiters);
+            self.end_on(id, member, commit);
+        }
+        self.conclude_served(id, transaction.caller, exec.reply, Some(id), owners);
+    }
+
+    /// Everything has run: lets the member's locks go and its changes be logged. If somebody waits for keys there it will say
+    /// [`Message::Served`] once those whom it woke are served.
+    fn end_on(&mut self, id: TransactionId, member: &Member, commit: Option<&Commit>) {
+        let message = match commit {
+            _ if member.lent.has_waiters => Message::Restore(Box::new(Restored {
+                commit: commit.cloned(),
+                tell_served: true,
+                ..Restored::unchanged(id, Vec::new())
+            })),
+            Some(commit) => Message::Commit(commit.clone()),
+            None => Message::Release(id),
+        };
+        self.send(member.shard, message);
+    }
+
     /// Lets owners forget what the connection watched before its `EXEC`.
     pub(super) fn forget_watches(&mut self, transaction: &Transaction) {
         let Work::Exec(exec) = &transaction.work else {
@@ -114,7 +151,7 @@ impl Shard {
 
     /// Hands the reply to the session, if it is still there, and lets it go on. If replies wait for the disk, this one waits
     /// for what `settles` says.
-    pub(super) fn conclude(
+    pub(crate) fn conclude(
         &mut self,
         caller: Caller,
         reply: BytesMut,

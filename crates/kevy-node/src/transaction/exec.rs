@@ -8,16 +8,17 @@
 //!
 //! Commands of the session run in their place, too, as long as the session is there.
 
+mod here;
+
 use super::join::join;
 use super::needs::{Needs, needs_of};
-use super::queue::{Queue, Queued, aborted_because};
-use super::state::{Meeting, Party, Phase, Transaction, Work, part_of};
+use super::queue::{Queue, Queued};
+use super::state::{Meeting, Party, Phase, StepAnswer, Transaction, Work, part_of};
 use crate::command_table::Handler;
 use crate::commands::{Answered, Outcome, Run};
-use crate::durability::{Commit, Logging};
 use crate::host::Door;
-use crate::message::{Claim, Held, Lent, Message, Partial};
-use crate::query::{Answer, Finish};
+use crate::message::{Claim, Held, Message};
+use crate::query::Finish;
 use crate::route::{Route, route};
 use crate::session::{ReplyMode, Session};
 use crate::shard::Shard;
@@ -45,19 +46,21 @@ pub(super) struct Exec {
     /// A command may change something.
     pub(super) writes: bool,
     /// Shards where something was changed that is to be logged.
-    writers: BTreeSet<ShardId>,
-    step: Step,
+    pub(super) writers: BTreeSet<ShardId>,
+    pub(super) step: Step,
     /// Answers to the step that have come.
-    answers: BTreeMap<ShardId, StepAnswer>,
+    pub(super) answers: BTreeMap<ShardId, StepAnswer>,
     /// How many are to come in all.
     expected: usize,
-    reply: BytesMut,
+    pub(super) reply: BytesMut,
     /// `CLIENT REPLY OFF` was one of the commands.
     muted: bool,
     /// The moment of the whole `EXEC`.
     pub(super) now: Now,
     /// No `EXEC`: one command that needs steps.
     pub(super) is_single: bool,
+    /// The client's spelling of `EXEC`.
+    pub(super) name: Vec<u8>,
 }
 
 /// Positions of keys, by their owners.
@@ -77,13 +80,6 @@ pub(super) enum Step {
     Gathering(&'static Command, RequestBuffer),
     /// A question to all shards.
     Asking(Finish),
-}
-
-#[derive(Debug)]
-pub(super) enum StepAnswer {
-    Ran(Partial),
-    Lent(Lent),
-    Told(Answer),
 }
 
 const NO_MONITOR: ErrorReply =
@@ -120,6 +116,7 @@ impl Exec {
             muted: false,
             now,
             is_single: true,
+            name: Vec::new(),
         }
     }
 
@@ -139,6 +136,7 @@ impl Shard {
         &mut self,
         session: &mut Session,
         queue: Queue,
+        name: &[u8],
         reply: &mut BytesMut,
     ) -> Answered {
         let commands = queue.into_commands();
@@ -170,56 +168,12 @@ impl Shard {
         let exec = Exec {
             reply: array,
             is_single: false,
+            name: name.to_vec(),
             ..Exec::new(commands.into(), needs, grows, self.now)
         };
         session.watched.clear();
         self.begin_on_members(session, Work::Exec(Box::new(exec)), members);
         Ok(Outcome::Later)
-    }
-
-    /// Everything is ours, and nobody is in the way.
-    fn exec_here(
-        &mut self,
-        session: &mut Session,
-        commands: &[Queued],
-        grows: bool,
-        reply: &mut BytesMut,
-    ) -> Answered {
-        let hit = self.is_watch_hit(session.id);
-        session.watched.clear();
-        self.unwatch(session.id);
-        let version = session.client.version;
-        let writes = commands.iter().any(Queued::writes);
-        if let Some(obstacle) = self.obstacle(writes, grows) {
-            return Err(aborted_because(&obstacle.error().to_string()));
-        }
-        if hit {
-            Encoder::new(reply, version).null_array();
-            return Ok(Outcome::Replied);
-        }
-        Encoder::new(reply, version).array(commands.len());
-        self.keyspace.set_touching(!session.client.no_touch);
-        let began = self.stopwatch.current;
-        self.asker = session.asker();
-        let id = self.new_transaction_id();
-        self.logging = Logging::Within(id);
-        for queued in commands {
-            self.show(&session.peer.address, queued.found, queued.request.args());
-            if let Handler::Engine(command) = queued.found.handler {
-                let args = queued.request.args();
-                self.measure(queued.found.index, args.len());
-                self.run_command(command, args, version, reply);
-                self.stopwatch.note_run();
-                if self.stopwatch.is_due() {
-                    self.settle_request(session, args);
-                }
-            }
-        }
-        self.logging = Logging::Alone;
-        self.commit(&Commit::alone(id, self.id));
-        self.measure(began, 0);
-        self.keyspace.set_touching(true);
-        Ok(Outcome::Replied)
     }
 
     /// All locks are held, or a step is over: goes on as far as nobody has to be waited for.
@@ -328,7 +282,7 @@ impl Shard {
         let session = match self.take_session(caller.slot) {
             Some(session) if session.id == caller.connection => Some(session),
             Some(other) => {
-                self.put_session(other);
+                self.sessions[caller.slot.index()] = Some(other);
                 None
             }
             None => None,
@@ -345,7 +299,7 @@ impl Shard {
         };
         transaction.caller.version = session.client.version;
         exec.muted = session.client.reply_mode == ReplyMode::Off;
-        self.put_session(session);
+        self.sessions[caller.slot.index()] = Some(session);
         match answered {
             Ok(Outcome::Replied) => exec.append(&reply),
             Ok(Outcome::Silent | Outcome::Later) => {}
@@ -395,6 +349,7 @@ impl Shard {
             return;
         };
         exec.expected = 0;
+        self.log_step(caller, exec);
         let answers = std::mem::take(&mut exec.answers).into_iter();
         let mut reply = BytesMut::new();
         match std::mem::replace(&mut exec.step, Step::Idle) {
@@ -428,6 +383,7 @@ impl Shard {
                     parties: owners.into_iter().map(party).collect(),
                     lent,
                     keep_locks: true,
+                    offer: None,
                 };
                 let met = self.run_together(place, command, request.args(), caller.version);
                 self.send_back(met.restored);
@@ -442,33 +398,6 @@ impl Shard {
             }
         }
         exec.append(&reply);
-    }
-
-    /// Everything has run: only now are the locks let go.
-    fn end_exec(&mut self, id: TransactionId, transaction: Transaction) {
-        self.forget_watches(&transaction);
-        self.show_exec(&transaction);
-        let Work::Exec(exec) = transaction.work else {
-            return;
-        };
-        let commit = self.commit_of(id, exec.writers.iter().copied().collect());
-        for member in transaction.members.iter().map(|member| member.shard) {
-            match &commit {
-                Some(commit) if exec.writers.contains(&member) => {
-                    self.send(member, Message::Commit(commit.clone()));
-                }
-                Some(_) | None => {
-                    self.send(member, Message::Release(id));
-                    self.settle_readers(id, std::iter::once(member));
-                }
-            }
-        }
-        self.conclude(transaction.caller, exec.reply, Some(id));
-    }
-
-    fn put_session(&mut self, session: Box<Session>) {
-        let slot = session.slot.index();
-        self.sessions[slot] = Some(session);
     }
 }
 
@@ -499,29 +428,6 @@ impl Exec {
     fn append(&mut self, reply: &[u8]) {
         if !self.muted {
             self.reply.extend_from_slice(reply);
-        }
-    }
-}
-
-impl StepAnswer {
-    fn ran(self) -> Option<Partial> {
-        match self {
-            Self::Ran(partial) => Some(partial),
-            Self::Lent(_) | Self::Told(_) => None,
-        }
-    }
-
-    fn lent(self) -> Option<Lent> {
-        match self {
-            Self::Lent(lent) => Some(lent),
-            Self::Ran(_) | Self::Told(_) => None,
-        }
-    }
-
-    fn told(self) -> Option<Answer> {
-        match self {
-            Self::Told(answer) => Some(answer),
-            Self::Ran(_) | Self::Lent(_) => None,
         }
     }
 }

@@ -26,6 +26,8 @@ pub(crate) enum Waiting {
     Request(Box<Request>),
     /// A snapshot: it begins when no transaction is under way here.
     Snapshot,
+    /// What is not durable, while the log cannot be written: it stays locked once it is.
+    Undurable,
 }
 
 /// A single request that waits.
@@ -202,6 +204,7 @@ impl Shard {
         Lent {
             entries: keys.iter().map(|key| self.keyspace.take(key)).collect(),
             wants_changes: self.wants_changes(),
+            has_waiters: self.may_wake(),
             wants_effects: self.durability.is_some(),
             epoch: self.epoch,
         }
@@ -210,6 +213,7 @@ impl Shard {
     /// Runs commands of an `EXEC`, which keeps its locks.
     pub(crate) fn run_held(&mut self, from: ShardId, held: &Held) {
         let mut reply = BytesMut::new();
+        let mut slow = Vec::new();
         let own = std::mem::replace(&mut self.now, held.now);
         self.asker = held.asker;
         self.logging = Logging::Within(held.transaction);
@@ -218,7 +222,11 @@ impl Shard {
             self.measure_by_name(command.name);
             self.run_command(command, request.args(), held.version, &mut reply);
             self.stopwatch.note_run();
-            self.settle_stopwatch();
+            if let Some(took) = self.settle_stopwatch()
+                && self.is_slow(took)
+            {
+                slow.push((request.clone(), took));
+            }
         }
         self.logging = Logging::Alone;
         self.now = own;
@@ -226,6 +234,7 @@ impl Shard {
             reply,
             keys: self.keyspace.len(),
             has_effects: self.has_effects_of(held.transaction),
+            slow,
         });
         self.send(from, Message::Ran(held.transaction, partial));
     }
@@ -241,20 +250,24 @@ impl Shard {
         if part.commit.is_some() {
             self.logging = Logging::Within(part.transaction);
         }
+        let outer = self.begin_hold();
         self.run_command(part.command, part.request.args(), part.version, &mut reply);
+        let hold = self.end_hold(outer);
         self.logging = Logging::Alone;
         self.now = own;
         let partial = Box::new(Partial {
             reply,
             keys: self.keyspace.len(),
             has_effects: false,
+            slow: Vec::new(),
         });
         let ran = Message::Ran(part.transaction, partial);
+        let ran = self.hold_back(hold, from, ran);
         if let Some(commit) = &part.commit {
-            self.send(from, ran);
+            ran.into_iter().for_each(|ran| self.send(from, ran));
             self.commit_and_release(commit, part.transaction);
         } else {
-            self.send_reply(from, ran);
+            ran.into_iter().for_each(|ran| self.send_reply(from, ran));
             self.release(part.transaction);
         }
     }
@@ -267,15 +280,27 @@ impl Shard {
         self.asker = restored.asker;
         let logged_as = restored.commit.as_ref().map(|commit| commit.id);
         self.keep_effects(logged_as.unwrap_or(restored.transaction), restored.effects);
+        let outer = match restored.offer {
+            Some(offer) => Some(self.inherit_hold(offer)),
+            None => self.begin_hold(),
+        };
         self.note_changed_keys(restored.changed.args());
         self.notify(restored.events);
         if let Some(registration) = restored.registration {
             self.register_waiter(&registration);
         }
+        let id = restored.transaction;
         match &restored.commit {
-            Some(commit) => self.commit_and_release(commit, restored.transaction),
+            Some(commit) => self.commit_and_release(commit, id),
             None if restored.keep_locks => {}
-            None => self.let_go_of(restored.transaction),
+            None => self.let_go_of(id),
+        }
+        let hold = self.end_hold(outer);
+        if restored.tell_served {
+            let served = Message::WokenServed(id);
+            if let Some(served) = self.hold_back(hold, id.coordinator, served) {
+                self.send(id.coordinator, served);
+            }
         }
     }
 
@@ -300,6 +325,7 @@ impl Shard {
                         self.run_waiting(&request);
                         self.pass_on(ticket, &mut granted);
                     }
+                    Some(Waiting::Undurable) => {}
                     Some(Waiting::Snapshot) => {
                         self.begin_snapshot_now();
                         self.pass_on(ticket, &mut granted);
@@ -325,15 +351,19 @@ impl Shard {
         });
         self.start_stopwatch();
         self.measure(waiting.index, waiting.buffer.args().len());
+        let outer = self.begin_hold();
         self.run_single(
             waiting.command,
             waiting.buffer.args(),
             origin.version,
             &mut batch.replies,
         );
+        let hold = self.end_hold(outer);
         self.settle_stopwatch();
         batch.lengths.push((origin.sequence, batch.replies.len()));
-        self.send_reply(origin.shard, Message::Replies(batch));
+        if let Some(replies) = self.hold_back(hold, origin.shard, Message::Replies(batch)) {
+            self.send_reply(origin.shard, replies);
+        }
     }
 }
 

@@ -90,7 +90,7 @@ impl Queue {
 impl Shard {
     /// Within `MULTI`, queues the command, or refuses it, and returns true. False: it is to be run now.
     pub(crate) fn queue(&mut self, session: &mut Session, found: Found, args: Args<'_>) -> bool {
-        if session.queue.is_none() || runs_at_once(found) {
+        if session.queue.is_none() || runs_at_once(self.commands.all()[found.index].full_name) {
             return false;
         }
         session.client.last_command = self.commands.all()[found.index].full_name;
@@ -146,14 +146,9 @@ pub(crate) fn aborted_because(reason: &str) -> ErrorReply {
 }
 
 /// What rules the transaction itself is not queued.
-fn runs_at_once(found: Found) -> bool {
-    match found.handler {
-        Handler::Node(row) => {
-            matches!(
-                row.name,
-                "exec" | "discard" | "multi" | "watch" | "quit" | "reset"
-            ) && row.group != "cluster"
-        }
-        Handler::Engine(_) => false,
-    }
+fn runs_at_once(full_name: &str) -> bool {
+    matches!(
+        full_name,
+        "exec" | "discard" | "multi" | "watch" | "quit" | "reset"
+    )
 }

@@ -1,6 +1,8 @@
-//! What monitors see of an `EXEC` over several shards: its commands when all locks are held, itself when it is over.
+//! What monitors see of an `EXEC` over several shards: its commands when all locks are held, itself when it is over; and what
+//! of its commands comes into the slow log.
 
-use super::state::{Transaction, Work};
+use super::exec::{Exec, Step};
+use super::state::{Caller, StepAnswer, Transaction, Work};
 use crate::shard::Shard;
 use kevy_proto::resp::RequestBuffer;
 
@@ -25,8 +27,34 @@ impl Shard {
             && !exec.is_single
             && let Some(address) = self.address_of(transaction)
         {
-            let request = RequestBuffer::from_slices([&b"EXEC"[..]]);
+            let request = RequestBuffer::from_slices([&exec.name[..]]);
             self.show_line(&address, request.args());
+        }
+    }
+
+    /// Logs those commands of a step that the shards found slow: a command in parts once, with its longest part.
+    pub(super) fn log_step(&mut self, caller: Caller, exec: &mut Exec) {
+        let ran = exec.answers.values_mut().filter_map(|answer| match answer {
+            StepAnswer::Ran(partial) => Some(std::mem::take(&mut partial.slow)),
+            StepAnswer::Lent(_) | StepAnswer::Told(_) => None,
+        });
+        let mut slow: Vec<_> = ran.flatten().collect();
+        if let Step::Parts(_, request, _) = &exec.step {
+            let longest = slow.iter().map(|(_, took)| *took).max();
+            slow = longest
+                .map(|took| (request.clone(), took))
+                .into_iter()
+                .collect();
+        }
+        let session = self.session(caller.slot);
+        if slow.is_empty() || session.is_none_or(|session| session.id != caller.connection) {
+            return;
+        }
+        if let Some(session) = self.take_session(caller.slot) {
+            for (request, took) in slow {
+                self.log_slow(&session, request.args(), took);
+            }
+            self.sessions[caller.slot.index()] = Some(session);
         }
     }
 

@@ -87,6 +87,8 @@ pub(crate) struct Meeting<'a> {
     pub(crate) lent: Vec<Lent>,
     /// Whether the transaction goes on.
     pub(crate) keep_locks: bool,
+    /// The offer that brought it about.
+    pub(crate) offer: Option<TransactionId>,
 }
 
 /// Who lent entries for a command.
@@ -107,10 +109,55 @@ pub(crate) struct Met {
     pub(crate) wait: Option<Box<Wait>>,
     /// The entries, on their way back.
     pub(crate) restored: Vec<(ShardId, Restored)>,
+    /// For each of these owners whether somebody waits for keys there.
+    pub(crate) waited_for: Vec<bool>,
     /// What the command's changes are logged as, or what has to be durable that it has read.
     pub(crate) settles: Option<TransactionId>,
     /// The shards whose entries it changed, if that is logged.
     pub(crate) writers: Vec<ShardId>,
+}
+
+impl Met {
+    /// Lets owners whose waiters may have been woken tell when those are served; how many owners that is.
+    pub(super) fn ask_to_be_told(&mut self) -> usize {
+        let mut owners = 0;
+        for ((_, restored), waited_for) in self.restored.iter_mut().zip(&self.waited_for) {
+            restored.tell_served = *waited_for && !restored.changed.args().is_empty();
+            owners += usize::from(restored.tell_served);
+        }
+        owners
+    }
+}
+
+/// What a shard answers to a step of an `EXEC`.
+#[derive(Debug)]
+pub(super) enum StepAnswer {
+    Ran(Partial),
+    Lent(Lent),
+    Told(Answer),
+}
+
+impl StepAnswer {
+    pub(super) fn ran(self) -> Option<Partial> {
+        match self {
+            Self::Ran(partial) => Some(partial),
+            Self::Lent(_) | Self::Told(_) => None,
+        }
+    }
+
+    pub(super) fn lent(self) -> Option<Lent> {
+        match self {
+            Self::Lent(lent) => Some(lent),
+            Self::Ran(_) | Self::Told(_) => None,
+        }
+    }
+
+    pub(super) fn told(self) -> Option<Answer> {
+        match self {
+            Self::Told(answer) => Some(answer),
+            Self::Ran(_) | Self::Lent(_) => None,
+        }
+    }
 }
 
 /// The run of a command that may have to wait.

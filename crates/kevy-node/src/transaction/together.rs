@@ -33,6 +33,8 @@ impl Shard {
         let Work::Together(command, request) = transaction.work else {
             return;
         };
+        let offer = transaction.offered.as_ref();
+        let offer = offer.map(|(party, _)| party.transaction);
         let members = transaction.members.into_iter().map(|member| {
             let party = Party {
                 shard: member.shard,
@@ -48,9 +50,11 @@ impl Shard {
             parties,
             lent,
             keep_locks: false,
+            offer,
         };
+        let began = self.clock();
         let mut met = self.run_together(meeting, command, request.args(), caller.version);
-        match (met.wait, transaction.attempt) {
+        match (met.wait.take(), transaction.attempt) {
             (Some(wait), Some(Attempt::First)) => {
                 self.unanswered = self.unanswered.saturating_sub(1);
                 self.block_caller(caller, command, request.args(), &wait, &mut met.restored);
@@ -62,14 +66,16 @@ impl Shard {
                 self.wait_on(caller);
             }
             (None, Some(Attempt::Again)) => {
+                self.log_served(caller.slot, request.args(), began);
                 // Owners hear that the session waits no longer before they may serve the next.
                 self.unblock(caller.slot, met.reply, met.settles);
                 self.unanswered = self.unanswered.saturating_sub(1);
                 self.send_back(met.restored);
             }
             (None, Some(Attempt::First)) | (_, None) => {
+                let owners = met.ask_to_be_told();
                 self.send_back(met.restored);
-                self.conclude(caller, met.reply, met.settles);
+                self.conclude_served(id, caller, met.reply, met.settles, owners);
             }
         }
     }
@@ -93,6 +99,7 @@ impl Shard {
             "the meeting place is left as it was found"
         );
         let wants_changes = meeting.lent.iter().any(|lent| lent.wants_changes);
+        let waited_for: Vec<bool> = meeting.lent.iter().map(|lent| lent.has_waiters).collect();
         let wants_effects = meeting.lent.iter().any(|lent| lent.wants_effects);
         let entries = meeting.lent.into_iter().flat_map(|lent| lent.entries);
         entries.flatten().for_each(|entry| self.meeting.put(entry));
@@ -110,7 +117,7 @@ impl Shard {
         let result = context.run(command, args);
         let wait = context.wait.take();
         if let Err(error) = result {
-            self.stats.count_error(&error);
+            self.count_failed(command.name, &error);
         }
         let shards: Vec<ShardId> = meeting.parties.iter().map(|party| party.shard).collect();
         let effects = self.effects_by_owner(&shards, wants_effects);
@@ -144,6 +151,7 @@ impl Shard {
                 events,
                 asker,
                 keep_locks: meeting.keep_locks,
+                offer: meeting.offer,
                 ..Restored::unchanged(party.transaction, entries)
             };
             restored.push((party.shard, back));
@@ -152,6 +160,7 @@ impl Shard {
             reply,
             wait,
             restored,
+            waited_for,
             settles: Some(id),
             writers,
         }

@@ -105,8 +105,8 @@ fn pop_first(cx: &mut Context<'_>, args: Args<'_>, end: End) -> Result<(), Error
 }
 
 fn blmpop(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
-    let timeout = timeout(args.at(1), cx.now)?;
     let request = BatchPop::read(args, 2)?;
+    let timeout = timeout(args.at(1), cx.now)?;
     if !request.pop(cx)? {
         cx.reply.null_array();
         cx.wait(timeout, request.keys().count(), Awaited::List);

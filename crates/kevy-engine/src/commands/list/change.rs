@@ -141,8 +141,7 @@ fn ltrim(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
         })?;
     if removed.is_some() {
         cx.keyspace.note_event(EventClasses::LIST, "ltrim", key);
-    }
-    if removed.is_some_and(|removed| removed > 0) {
+        // A trim that removes nothing counts as a change to those who watch the key, too.
         cx.effects.emit(&[b"LTRIM", key, args.at(2), args.at(3)]);
     }
     cx.reply.ok();

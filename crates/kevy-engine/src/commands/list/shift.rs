@@ -75,9 +75,7 @@ pub(super) fn move_element(
         return Ok(None);
     };
     if source == destination {
-        if from != to {
-            rotate(keyspace, now, effects, source, from)?;
-        }
+        rotate(keyspace, now, effects, source, (from, to))?;
         keyspace.note_event(EventClasses::LIST, push_event(to), destination);
         keyspace.note_event(EventClasses::LIST, pop_event(from), source);
         return Ok(Some(element));
@@ -99,27 +97,20 @@ pub(super) fn move_element(
     Ok(Some(element))
 }
 
-/// Moves an element of the list at `key` to its other end.
+/// Moves an element of the list at `key` from one end to another. That it may stay where it is makes no difference to those
+/// who watch the key, as in Redis.
 fn rotate(
     keyspace: &mut Keyspace,
     now: Now,
     effects: &mut Effects,
     key: &[u8],
-    from: End,
+    (from, to): (End, End),
 ) -> Result<(), ErrorReply> {
-    let changed = keyspace.edit(key, now, effects, |list: &mut List, limits| {
-        let changed = list.len() > 1;
-        if changed {
+    keyspace.edit(key, now, effects, |list: &mut List, limits| {
+        if list.len() > 1 && from != to {
             list.rotate(from, limits);
         }
-        changed
     })?;
-    if changed == Some(true) {
-        let to = match from {
-            End::Left => End::Right,
-            End::Right => End::Left,
-        };
-        effects.emit(&[b"LMOVE", key, key, end_name(from), end_name(to)]);
-    }
+    effects.emit(&[b"LMOVE", key, key, end_name(from), end_name(to)]);
     Ok(())
 }

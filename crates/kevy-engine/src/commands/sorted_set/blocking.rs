@@ -67,8 +67,8 @@ fn pop(cx: &mut Context<'_>, args: Args<'_>, end: End) -> Result<(), ErrorReply>
 }
 
 fn bzmpop(cx: &mut Context<'_>, args: Args<'_>) -> Result<(), ErrorReply> {
-    let timeout = timeout(args.at(1), cx.now)?;
     let (keys, end, count) = many_options(args.skip(2))?;
+    let timeout = timeout(args.at(1), cx.now)?;
     if !pop_first_many(cx, keys.iter(), end, count)? {
         cx.reply.null_array();
         cx.wait(timeout, keys.iter().count(), Awaited::SortedSet);

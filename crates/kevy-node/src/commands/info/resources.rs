@@ -3,12 +3,15 @@
 use super::{Total, section};
 use crate::shard::Shard;
 
-/// Keys and values by estimate, what clients left in buffers, and what the operating system counts.
+/// Keys and values by estimate, what clients left in buffers, what the process began with, and what the operating system
+/// counts.
 pub(super) fn memory(shard: &Shard, total: &Total) -> String {
     let dataset = total.sum(|s| s.keyspace_bytes as u64);
     let clients = total.sum(|s| s.client_bytes as u64);
-    let used = dataset + clients;
-    let peak = total.sum(|s| s.peak_bytes as u64).max(dataset) + clients;
+    let startup = shard.config.process.startup_bytes;
+    let overhead = startup + clients;
+    let used = dataset + overhead;
+    let peak = total.sum(|s| s.peak_bytes as u64).max(dataset) + overhead;
     let usage = shard.config.process.usage.map(|usage| usage());
     let usage = usage.unwrap_or_default();
     let resident = usage.resident_bytes;
@@ -22,10 +25,10 @@ pub(super) fn memory(shard: &Shard, total: &Total) -> String {
         ("used_memory_peak", plain(peak)),
         ("used_memory_peak_human", human(peak)),
         ("used_memory_peak_perc", percent(used, peak)),
-        ("used_memory_overhead", plain(clients)),
-        ("used_memory_startup", plain(0)),
+        ("used_memory_overhead", plain(overhead)),
+        ("used_memory_startup", plain(startup)),
         ("used_memory_dataset", plain(dataset)),
-        ("used_memory_dataset_perc", percent(dataset, used)),
+        ("used_memory_dataset_perc", percent(dataset, used - startup)),
         ("allocator_allocated", plain(used)),
         ("allocator_active", plain(resident)),
         ("allocator_resident", plain(resident)),
@@ -49,7 +52,7 @@ pub(super) fn memory(shard: &Shard, total: &Total) -> String {
             "mem_fragmentation_bytes",
             plain(resident.saturating_sub(used)),
         ),
-        ("mem_not_counted_for_evict", plain(clients)),
+        ("mem_not_counted_for_evict", plain(overhead)),
         ("mem_replication_backlog", plain(0)),
         ("mem_clients_slaves", plain(0)),
         ("mem_clients_normal", plain(clients)),

@@ -2,7 +2,7 @@
 
 use super::super::kind::{Field, Kind};
 use super::fields::{optional_number, optional_text, plain};
-use super::{Directive, Live, ROW};
+use super::{Directive, Live, RESTART, ROW};
 
 /// Longest host name (RFC 1035).
 const HOST_MAX_BYTES: usize = 253;
@@ -30,7 +30,7 @@ pub(super) static ROWS: [Directive; 4] = [
             unit: "",
             field: optional_number!(cluster.port_base: u16),
         },
-        live: Live::Immutable,
+        live: Live::Fixed(RESTART),
         about: "Port below the shards' ports. Unset: the value of port.",
         ..ROW
     },
@@ -44,7 +44,7 @@ pub(super) static ROWS: [Directive; 4] = [
             what: "a host name or an address",
             field: optional_text!(cluster.announce_host),
         },
-        live: Live::Immutable,
+        live: Live::Fixed(RESTART),
         about: "Host that cluster clients are told. Unset: the address that the client connected to.",
         ..ROW
     },
@@ -59,7 +59,7 @@ pub(super) static ROWS: [Directive; 4] = [
             unit: "",
             field: optional_number!(cluster.announce_port_base: u16),
         },
-        live: Live::Immutable,
+        live: Live::Fixed(RESTART),
         about: "Cluster clients are told this + 1 + i as the port of shard i, for a server behind a port mapping. Unset: the value of port_base.",
         ..ROW
     },

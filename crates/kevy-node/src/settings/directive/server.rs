@@ -3,7 +3,7 @@
 use super::super::kind::{Field, Kind};
 use super::super::{LogFormat, LogLevel, MAX_SHARDS};
 use super::fields::{choice, number, optional_number, optional_text, plain};
-use super::{Directive, I32_MAX, I64_MAX, Live, ROW};
+use super::{Directive, I32_MAX, I64_MAX, Live, RESTART, ROW};
 
 /// Longest path of a Unix socket: `sun_path` holds 108 bytes, the last of them zero (unix(7)).
 const SOCKET_PATH_MAX_BYTES: usize = 107;
@@ -26,7 +26,7 @@ pub(super) static ROWS: [Directive; 19] = [
             unit: "",
             field: number!(server.port: u16),
         },
-        live: Live::Immutable,
+        live: Live::Fixed("Unable to listen on this port before a restart"),
         about: "TCP port for every client and every command.",
         ..ROW
     },
@@ -40,7 +40,7 @@ pub(super) static ROWS: [Directive; 19] = [
             read: |settings| Some(settings.server.bind.clone()),
             write: |settings, addresses| settings.server.bind = addresses,
         }),
-        live: Live::Immutable,
+        live: Live::Fixed(RESTART),
         about: "Addresses to listen on: one, a list, or several separated by spaces or commas. `*` is every IPv4 and `::*` every IPv6 address. kevy has no AUTH and no TLS by design, so leave it on loopback unless something in front of it guards it.",
         ..ROW
     },
@@ -82,7 +82,7 @@ pub(super) static ROWS: [Directive; 19] = [
             unit: "",
             field: number!(server.threads: u16),
         },
-        live: Live::Immutable,
+        live: Live::Fixed(RESTART),
         about: "Number of shards, each a thread pinned to a core. 0: one per usable core (CPU affinity and cgroup limits respected).",
         ..ROW
     },
@@ -99,7 +99,7 @@ pub(super) static ROWS: [Directive; 19] = [
             field: optional_number!(server.accept_shards: u16),
         },
         expects: Some("an integer from 1 to the number of threads"),
-        live: Live::Immutable,
+        live: Live::Fixed(RESTART),
         about: "Only shards 0 to N-1 accept connections; the others only compute. For few clients on many threads: about one accepting shard per 20 connections. Unset: every shard accepts.",
         ..ROW
     },
@@ -147,7 +147,7 @@ pub(super) static ROWS: [Directive; 19] = [
             unit: "seconds",
             field: number!(server.tcp_keepalive: u32),
         },
-        live: Live::Immutable,
+        live: Live::Fixed(RESTART),
         about: "Time between TCP keepalive probes on client connections. 0: none.",
         ..ROW
     },
@@ -264,7 +264,7 @@ pub(super) static ROWS: [Directive; 19] = [
         env: Some("KEVY_LOGFORMAT"),
         name: "logformat",
         kind: choice!(server.logformat: LogFormat),
-        live: Live::Immutable,
+        live: Live::Fixed(RESTART),
         about: "How a log line looks.",
         ..ROW
     },

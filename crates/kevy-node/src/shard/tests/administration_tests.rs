@@ -58,18 +58,44 @@ fn the_slow_log_has_each_request_once_wherever_it_ran() {
 
 #[test]
 fn exec_is_not_logged_but_what_it_runs_is() {
-    let mut process = Process::new(1, 32);
-    let client = process.connect(0, 0, Door::Main);
-    process.ask(client, "CONFIG SET slowlog-log-slower-than 0");
-    process.ask(client, "SLOWLOG RESET");
-    process.ask(client, "MULTI");
-    process.ask(client, "SET a b");
-    process.ask(client, "INCR a");
-    process.ask(client, "EXEC");
-    let log = process.ask(client, "SLOWLOG GET");
-    for (word, times) in [("MULTI", 1), ("SET", 1), ("INCR", 1), ("EXEC", 0)] {
-        let bulk = format!("\r\n{word}\r\n");
-        assert_eq!(log.matches(&bulk).count(), times, "{word} in {log}");
+    for shards in 1..4 {
+        let mut process = Process::new(shards, 32);
+        let client = process.connect(0, 0, Door::Main);
+        process.ask(client, "CONFIG SET slowlog-log-slower-than 0");
+        process.ask(client, "SLOWLOG RESET");
+        process.ask(client, "MULTI");
+        for shard in 0..shards {
+            let key = key_of(&process, shard);
+            process.ask(client, &format!("SET {key} b"));
+        }
+        process.ask(client, "MSET a 1 b 2 c 3");
+        process.ask(client, "EXEC");
+        let log = process.ask(client, "SLOWLOG GET");
+        let sets = usize::from(shards);
+        for (word, times) in [("MULTI", 1), ("SET", sets), ("MSET", 1), ("EXEC", 0)] {
+            let bulk = format!("\r\n{word}\r\n");
+            assert_eq!(log.matches(&bulk).count(), times, "{word} in {log}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_was_blocked_is_logged_when_it_is_served() {
+    for shards in 1..4 {
+        let mut process = Process::new(shards, 33);
+        let client = process.connect(0, 0, Door::Main);
+        let waiter = process.connect(shards - 1, 1, Door::Main);
+        for shard in 0..shards {
+            let key = key_of(&process, shard);
+            process.ask(client, "CONFIG SET slowlog-log-slower-than 0");
+            process.ask(client, "SLOWLOG RESET");
+            process.ask(waiter, &format!("BLPOP {key} 0"));
+            let log = process.ask(client, "SLOWLOG GET");
+            assert_eq!(log.matches("BLPOP").count(), 0, "{log}");
+            process.ask(client, &format!("RPUSH {key} x"));
+            let log = process.ask(client, "SLOWLOG GET");
+            assert_eq!(log.matches("BLPOP").count(), 1, "{log}");
+        }
     }
 }
 
@@ -78,7 +104,7 @@ fn slow_log_and_latency_refuse_in_the_words_of_redis() {
     let mut process = Process::new(2, 33);
     let client = process.connect(0, 0, Door::Main);
     let get =
-        "-ERR unknown subcommand or wrong number of arguments for 'get'. Try SLOWLOG HELP.\r\n";
+        "-ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.\r\n";
     let count = "-ERR count should be greater than or equal to -1\r\n";
     for (request, reply) in [
         ("SLOWLOG GET 2 3", get),

@@ -402,3 +402,12 @@ fn a_client_that_vanishes_anywhere_leaves_nothing() {
         process.assert_nothing_is_watched();
     }
 }
+
+#[test]
+fn subcommands_named_like_what_rules_a_transaction_are_queued() {
+    let mut process = Process::new(2, 77);
+    let client = process.connect(0, 0, Door::Main);
+    let queued = process.ask(client, "MULTI\r\nSLOWLOG RESET\r\nLATENCY RESET\r\nEXEC");
+    assert_eq!(queued, "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n:0\r\n");
+    process.assert_nothing_is_left();
+}
