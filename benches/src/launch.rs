@@ -21,9 +21,9 @@ use crate::process::Process;
 use crate::workload::Fsync;
 
 /// How long a server may take to its first PONG, with all that it loads before.
-const START_TIMEOUT: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_mins(2);
 /// How long a server may take to end cleanly, with all that it still writes.
-const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_mins(1);
 /// Between two attempts to connect to a starting server.
 const CONNECT_PAUSE: Duration = Duration::from_micros(500);
 /// Another process may take the chosen port first: so often a start is tried.

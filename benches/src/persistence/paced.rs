@@ -88,22 +88,22 @@ impl Paced {
         };
         let mut line = Line::connect(addr)?;
         let batch = batch_size(sets_per_s);
-        let of_sets = Arc::clone(&shared);
-        paced.spawn(cores, move || write_sets(&mut line, &of_sets, keys, batch))?;
+        let counted = Arc::clone(&shared);
+        paced.spawn(cores, move || write_sets(&mut line, &counted, keys, batch))?;
         let mut line = Line::connect(addr)?;
         let mut stream = line
             .stream
             .try_clone()
             .doing(|| "share a connection".to_owned())?;
-        let (send, sent) = mpsc::channel();
-        let of_gets = Arc::clone(&shared);
+        let (times, begun) = mpsc::channel();
+        let asking = Arc::clone(&shared);
         paced.spawn(cores, move || {
-            let outcome = ask_gets(&mut stream, &of_gets, keys, &send);
+            let outcome = ask_gets(&mut stream, &asking, keys, &times);
             // The server then ends the connection, and with it the other half.
             let _gone = stream.shutdown(Shutdown::Write);
             outcome
         })?;
-        paced.spawn(cores, move || time_gets(&mut line, &shared, &sent))?;
+        paced.spawn(cores, move || time_gets(&mut line, &shared, &begun))?;
         Ok(paced)
     }
 
@@ -319,19 +319,19 @@ mod tests {
             sets: AtomicU64::new(0),
             get_ns: Mutex::new(histogram().unwrap()),
         };
-        let (send, sent) = mpsc::channel();
+        let (times, begun) = mpsc::channel();
         for _ in 0..2 {
-            send.send(Instant::now()).unwrap();
+            times.send(Instant::now()).unwrap();
             let value = [b'x'; VALUE_BYTES];
             let mut reply = Vec::new();
             crate::control::push_bulk(&mut reply, &value);
             server.write_all(&reply).unwrap();
         }
         drop(server);
-        time_gets(&mut line, &shared, &sent).unwrap();
+        time_gets(&mut line, &shared, &begun).unwrap();
         assert_eq!(shared.held().len(), 2);
         shared.must_stop.store(false, Ordering::Relaxed);
-        assert!(time_gets(&mut line, &shared, &sent).is_err());
+        assert!(time_gets(&mut line, &shared, &begun).is_err());
     }
 
     #[test]

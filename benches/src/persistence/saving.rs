@@ -20,7 +20,7 @@ use crate::table::{aligned, dash, two_digits};
 /// Between two looks whether a snapshot is complete.
 const LOOK_PERIOD: Duration = Duration::from_millis(5);
 /// How long a snapshot may take.
-const SAVE_TIMEOUT: Duration = Duration::from_secs(120);
+const SAVE_TIMEOUT: Duration = Duration::from_mins(2);
 /// After BGSAVE was answered the snapshot has begun within this.
 const BEGIN_TIME: Duration = Duration::from_millis(2);
 /// The quantile of the GETs.
@@ -117,7 +117,9 @@ fn quantile_us(seen: &Seen) -> f64 {
 fn reset(control: &mut Control) -> Result<(), Error> {
     match control.call(&["CONFIG", "RESETSTAT"])? {
         Value::Text(_) => Ok(()),
-        other => Err(Error::Reply(format!("CONFIG RESETSTAT: {other:?}"))),
+        other @ (Value::Integer(_) | Value::Array(_) | Value::Nil | Value::Error(_)) => {
+            Err(Error::Reply(format!("CONFIG RESETSTAT: {other:?}")))
+        }
     }
 }
 
@@ -142,7 +144,9 @@ fn save_for(control: &mut Control, window: Duration) -> Result<Saved, Error> {
         let before = saves(control)?.complete;
         match control.call(&["BGSAVE"])? {
             Value::Text(_) => {}
-            other => return Err(Error::Reply(format!("BGSAVE: {other:?}"))),
+            other @ (Value::Integer(_) | Value::Array(_) | Value::Nil | Value::Error(_)) => {
+                return Err(Error::Reply(format!("BGSAVE: {other:?}")));
+            }
         }
         if count == 0 {
             interrupt::pause(BEGIN_TIME)?;
