@@ -33,6 +33,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same, naming the server whose reply it was.
+    #[must_use]
+    pub fn of_server(self, name: &str) -> Self {
+        match self {
+            Self::Reply(why) => Self::Server {
+                name: name.to_owned(),
+                why,
+            },
+            Self::Usage(_) | Self::Server { .. } | Self::Io { .. } | Self::Interrupted => self,
+        }
+    }
+
     /// The process exit code for this error: 2 for usage faults, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {

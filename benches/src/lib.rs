@@ -19,6 +19,7 @@ pub mod loader;
 pub mod measure;
 pub mod memory;
 pub mod options;
+pub mod persistence;
 pub mod plan;
 pub mod plot;
 pub mod process;

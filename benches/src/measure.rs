@@ -113,22 +113,12 @@ pub fn measure(target: &Target, cell: &Cell, setup: &Setup, seed: u64) -> Result
     let mut running = launch::start(target, setup.server_cores.as_ref())?;
     let outcome = measure_running(target, &running, cell, setup, seed);
     outcome.map_err(|error| match (&error, running.death()) {
-        (Error::Interrupted, _) | (_, None) => name(target, error),
+        (Error::Interrupted, _) | (_, None) => error.of_server(&target.name),
         (_, Some(why)) => Error::Server {
             name: target.name.clone(),
             why: format!("{error}; {why}"),
         },
     })
-}
-
-fn name(target: &Target, error: Error) -> Error {
-    match error {
-        Error::Reply(why) => Error::Server {
-            name: target.name.clone(),
-            why,
-        },
-        Error::Usage(_) | Error::Server { .. } | Error::Io { .. } | Error::Interrupted => error,
-    }
 }
 
 fn measure_running(
@@ -434,6 +424,7 @@ mod tests {
         pipeline: 5,
         value_bytes: 64,
         hop_percent: None,
+        fsync: None,
     };
 
     #[test]

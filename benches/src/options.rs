@@ -11,8 +11,9 @@ use crate::gate::{Floor, Metric};
 use crate::launch::{KevyArgs, Launch, Target};
 use crate::measure::{CountAt, Generator, Setup};
 use crate::memory::Shape;
+use crate::persistence::PersistenceOptions;
 use crate::plan::Accept;
-use crate::workload::Command;
+use crate::workload::{Command, Fsync};
 
 /// End-to-end performance gate of kevy: side by side with other servers, in interleaved rounds.
 #[derive(Clone, Debug, Parser)]
@@ -63,18 +64,13 @@ pub struct Options {
     #[arg(long, value_enum, default_value = "server")]
     pub count_at: CountAt,
 
-    /// Commands to sweep: set, get, ping, mixed, mixed:PERCENT-OF-GETS
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "set,get",
-        value_name = "LIST"
-    )]
+    /// Commands to sweep: set, get, ping, mixed, mixed:PERCENT-OF-GETS [default: set,get; with --persistence set]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub commands: Vec<Command>,
     /// Numbers of connections to sweep
     #[arg(long, short = 'c', value_delimiter = ',', default_value = "50", value_parser = at_least_one, value_name = "LIST")]
     pub connections: Vec<usize>,
-    /// Pipeline depths to sweep [default: 1,16,64; with --quick 1,16]
+    /// Pipeline depths to sweep [default: 1,16,64; with --quick or --persistence 1,16]
     #[arg(long, short = 'P', value_delimiter = ',', value_parser = at_least_one, value_name = "LIST")]
     pub pipeline: Vec<usize>,
     /// Value sizes to sweep, in bytes
@@ -89,6 +85,9 @@ pub struct Options {
     /// Percentages of keys that another shard owns; implies --cluster --accept-shards 1
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(..=100), value_name = "LIST")]
     pub hop: Vec<u8>,
+    /// Sweep with servers that log their writes, by these policies [default: none; with --persistence both]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    pub fsync: Vec<Fsync>,
     /// Keys in the key space
     #[arg(long, default_value = "100000", value_parser = at_least_one)]
     pub keys: usize,
@@ -169,6 +168,10 @@ pub struct Options {
     /// Exit 1 when kevy's memory per key is above this ratio to the baseline's
     #[arg(long, value_name = "RATIO")]
     pub max_memory_ratio: Option<f64>,
+    // An ordinary comment: clap would take the documentation of a flattened part for its own.
+    #[allow(missing_docs, reason = "its type is documented")]
+    #[command(flatten)]
+    pub persistence: PersistenceOptions,
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -193,10 +196,28 @@ impl Options {
 
     /// Pipeline depths to sweep.
     pub fn pipelines(&self) -> Vec<usize> {
-        match (&self.pipeline[..], self.quick) {
+        match (&self.pipeline[..], self.quick || self.persistence.is_on) {
             ([], true) => vec![1, 16],
             ([], false) => vec![1, 16, 64],
             (given, _) => given.to_vec(),
+        }
+    }
+
+    /// Commands to sweep.
+    pub fn commands(&self) -> Vec<Command> {
+        match (&self.commands[..], self.persistence.is_on) {
+            ([], true) => vec![Command::Set],
+            ([], false) => vec![Command::Set, Command::Get],
+            (given, _) => given.to_vec(),
+        }
+    }
+
+    /// What the servers of a cell do with their writes; none: they keep nothing.
+    pub fn fsyncs(&self) -> Vec<Option<Fsync>> {
+        match (&self.fsync[..], self.persistence.is_on) {
+            ([], true) => vec![Some(Fsync::Everysec), Some(Fsync::Always)],
+            ([], false) => vec![None],
+            (given, _) => given.iter().copied().map(Some).collect(),
         }
     }
 
@@ -252,6 +273,7 @@ impl Options {
         vec![Target {
             name: "redis".into(),
             launch: Launch::Command(words.map(String::from).to_vec()),
+            fsync: None,
         }]
     }
 
@@ -321,7 +343,7 @@ impl Options {
                 return usage("redis-benchmark's replies are not counted: use --count-at server");
             }
             let foreign = |command: &Command| !matches!(command, Command::Set | Command::Get);
-            if !self.hop.is_empty() || self.commands.iter().any(foreign) {
+            if !self.hop.is_empty() || self.commands().iter().any(foreign) {
                 return usage("redis-benchmark serves set and get without --hop only");
             }
             if self.p99_budget_us.is_some() {
@@ -377,7 +399,8 @@ mod tests {
     fn defaults_and_quick() {
         let full = parsed("");
         assert_eq!((full.rounds(), full.pipelines()), (5, vec![1, 16, 64]));
-        assert_eq!(full.commands, [Command::Set, Command::Get]);
+        assert_eq!(full.commands(), [Command::Set, Command::Get]);
+        assert_eq!(full.fsyncs(), [None]);
         assert_eq!(full.setup().unwrap().window.as_millis(), 1000);
         let quick = parsed("--quick");
         assert_eq!((quick.rounds(), quick.pipelines()), (3, vec![1, 16]));
@@ -406,6 +429,9 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for bad in [
+            "--persistence --idle",
+            "--persistence-keys 0",
+            "--fsync no",
             "--threads 0",
             "-c 0",
             "-P 1,0",

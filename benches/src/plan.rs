@@ -75,6 +75,9 @@ impl Plan {
                 if let Some(kevy) = &kevy {
                     targets.extend(variants(kevy, &accepts, cell.connections)?);
                 }
+                if let Some(fsync) = cell.fsync {
+                    targets = targets.iter().map(|target| target.logging(fsync)).collect();
+                }
                 Ok(PlannedCell { cell, targets })
             })
             .collect::<Result<Vec<_>, Error>>()?;
@@ -103,18 +106,20 @@ fn cells(options: &Options) -> Vec<Cell> {
         given => given.iter().copied().map(Some).collect(),
     };
     let mut cells = Vec::new();
-    for command in &options.commands {
+    let fsyncs = options.fsyncs();
+    for command in &options.commands() {
         for connections in &options.connections {
             for value_bytes in &options.value_sizes {
                 for hop_percent in &hops {
-                    for pipeline in options.pipelines() {
-                        cells.push(Cell {
+                    for fsync in &fsyncs {
+                        cells.extend(options.pipelines().into_iter().map(|pipeline| Cell {
                             command: *command,
                             connections: *connections,
                             pipeline,
                             value_bytes: *value_bytes,
                             hop_percent: *hop_percent,
-                        });
+                            fsync: *fsync,
+                        }));
                     }
                 }
             }
@@ -165,6 +170,7 @@ fn variant(kevy: &KevyArgs, accept_shards: Option<usize>) -> Target {
             accept_shards,
             ..kevy.clone()
         }),
+        fsync: None,
     }
 }
 
@@ -246,6 +252,29 @@ mod tests {
             (kevy.threads, kevy.accept_shards, kevy.cluster),
             (2, Some(1), true)
         );
+    }
+
+    #[test]
+    fn with_persistence_every_server_of_a_cell_logs_alike() {
+        let plan = plan("--persistence").unwrap();
+        let cells: Vec<String> = plan.cells.iter().map(|p| p.cell.to_string()).collect();
+        assert_eq!(
+            cells,
+            [
+                "set c=50 P=1 d=64 everysec",
+                "set c=50 P=16 d=64 everysec",
+                "set c=50 P=1 d=64 always",
+                "set c=50 P=16 d=64 always"
+            ]
+        );
+        for planned in &plan.cells {
+            assert!(
+                planned
+                    .targets
+                    .iter()
+                    .all(|t| t.fsync == planned.cell.fsync)
+            );
+        }
     }
 
     #[test]

@@ -110,8 +110,11 @@ fn panel(report: &Report, load: Cell) -> Panel {
     let hop = load
         .hop_percent
         .map_or_else(String::new, |hop| format!(", {hop} % hops"));
+    let log = load
+        .fsync
+        .map_or_else(String::new, |fsync| format!(", logged {fsync}"));
     let title = format!(
-        "{} of {} bytes, {} connections{hop}",
+        "{} of {} bytes, {} connections{hop}{log}",
         load.command.to_string().to_uppercase(),
         load.value_bytes,
         load.connections

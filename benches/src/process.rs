@@ -51,6 +51,20 @@ impl Process {
         self.child.id()
     }
 
+    /// Asks it to end and waits so long for it; `None` when it has not ended by then.
+    pub fn end(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        if self.ended().is_none() {
+            signal(self.pid(), Signal::TERM);
+        }
+        let deadline = Instant::now() + timeout;
+        loop {
+            match self.ended() {
+                None if Instant::now() <= deadline => std::thread::sleep(STOP_PAUSE),
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
@@ -61,17 +75,9 @@ impl Drop for Process {
     fn drop(&mut self) {
         // Forgotten before it is reaped: a pid may be reused after that.
         alive().remove(&self.pid());
-        if self.ended().is_none() {
-            signal(self.pid(), Signal::TERM);
-        }
-        let deadline = Instant::now() + STOP_TIMEOUT;
-        while self.ended().is_none() {
-            if Instant::now() > deadline {
-                signal(self.pid(), Signal::KILL);
-                let _reaped = self.child.wait();
-                return;
-            }
-            std::thread::sleep(STOP_PAUSE);
+        if self.end(STOP_TIMEOUT).is_none() {
+            signal(self.pid(), Signal::KILL);
+            let _reaped = self.child.wait();
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::error::{Doing, Error};
 use crate::launch::Target;
 use crate::measure::{Latency, Sample, Setup};
 use crate::options::Options;
+use crate::persistence::PersistenceResult;
 use crate::procfs;
 use crate::stats::{median, paired_ratio};
 use crate::workload::Cell;
@@ -29,6 +30,9 @@ pub struct Report {
     pub baseline: String,
     /// The cells in the order of the sweep.
     pub cells: Vec<CellResult>,
+    /// Loading and saving, with `--persistence`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistence: Option<PersistenceResult>,
 }
 
 /// Where a run took place.
@@ -123,6 +127,7 @@ impl Report {
             },
             baseline: baseline.to_owned(),
             cells: Vec::new(),
+            persistence: None,
         })
     }
 
@@ -279,6 +284,7 @@ pub(crate) mod tests {
         Target {
             name: name.into(),
             launch,
+            fsync: None,
         }
     }
 
@@ -289,6 +295,7 @@ pub(crate) mod tests {
             pipeline,
             value_bytes: 64,
             hop_percent: None,
+            fsync: None,
         }
     }
 
@@ -325,6 +332,7 @@ pub(crate) mod tests {
             },
             baseline: "redis".into(),
             cells: cells.collect(),
+            persistence: None,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::measure::{Sample, Setup, measure};
 use crate::options::Options;
 use crate::plan::{Plan, PlannedCell};
 use crate::report::{CellResult, Report};
-use crate::{gate, idle, interrupt, memory, plot, process, table};
+use crate::{gate, idle, interrupt, memory, persistence, plot, process, table};
 
 /// Runs what the options ask for; the findings, if any, are why the gate is shut.
 ///
@@ -30,7 +30,11 @@ pub fn run(options: &Options) -> Result<Vec<String>, Error> {
         return run_memory(options, &plan, &setup);
     }
     describe(&plan, &setup, options);
-    let report = sweep(&plan, &setup, options)?;
+    let mut report = sweep(&plan, &setup, options)?;
+    if options.persistence.is_on {
+        let result = persistence::measure(&plan, &setup, &options.persistence)?;
+        report.persistence = Some(result);
+    }
     present(&report, options)?;
     Ok(findings(&report, stored.as_ref(), options))
 }
@@ -74,7 +78,7 @@ fn sweep(plan: &Plan, setup: &Setup, options: &Options) -> Result<Report, Error>
 }
 
 /// The order of `count` servers in this round: each begins equally often.
-fn rotation(count: usize, round: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn rotation(count: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |at| (at + round) % count)
 }
 
@@ -121,6 +125,10 @@ fn present(report: &Report, options: &Options) -> Result<(), Error> {
     for text in [
         table::choices(report, options.p99_budget_us),
         table::hops(report),
+        report
+            .persistence
+            .as_ref()
+            .map_or_else(String::new, persistence::tables),
     ] {
         if !text.is_empty() {
             println!("{text}");
@@ -142,6 +150,9 @@ fn findings(report: &Report, stored: Option<&Report>, options: &Options) -> Vec<
     let mut findings = gate::faults(report);
     findings.extend(gate::below_floors(report, &options.floor));
     findings.extend(gate::below_hop_floors(report, &options.hop_floor));
+    if let Some(result) = &report.persistence {
+        findings.extend(persistence::findings(result, &options.persistence));
+    }
     if let Some(stored) = stored {
         let worse = gate::against_stored(report, stored, &options.gate_on, options.tolerance);
         findings.extend(worse);

@@ -95,11 +95,11 @@ fn result_row(cell: String, server: &ServerResult) -> Vec<String> {
     row
 }
 
-fn two_digits(figure: Option<f64>) -> String {
+pub(crate) fn two_digits(figure: Option<f64>) -> String {
     figure.map_or_else(dash, |ratio| format!("{ratio:.2}"))
 }
 
-fn dash() -> String {
+pub(crate) fn dash() -> String {
     "-".to_owned()
 }
 

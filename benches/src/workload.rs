@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use crc16::{State, XMODEM};
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +87,25 @@ impl fmt::Display for Command {
     }
 }
 
+/// When a server that logs its writes makes them durable; names as in `appendfsync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fsync {
+    /// Once a second
+    Everysec,
+    /// Before each reply
+    Always,
+}
+
+impl fmt::Display for Fsync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Everysec => "everysec",
+            Self::Always => "always",
+        })
+    }
+}
+
 /// One cell of the sweep: everything about the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
@@ -99,6 +119,9 @@ pub struct Cell {
     pub value_bytes: usize,
     /// Share of keys that another shard than the connection's owns; none: keys as they come.
     pub hop_percent: Option<u8>,
+    /// The servers log their writes with this policy; none: they keep nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fsync: Option<Fsync>,
 }
 
 impl fmt::Display for Cell {
@@ -109,7 +132,8 @@ impl fmt::Display for Cell {
             self.command, self.connections, self.pipeline, self.value_bytes
         )?;
         self.hop_percent
-            .map_or(Ok(()), |hop| write!(f, " hop={hop}"))
+            .map_or(Ok(()), |hop| write!(f, " hop={hop}"))?;
+        self.fsync.map_or(Ok(()), |fsync| write!(f, " {fsync}"))
     }
 }
 

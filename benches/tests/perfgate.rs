@@ -149,6 +149,46 @@ fn idle_and_memory_report_each_server() {
 }
 
 #[test]
+fn persistence_sweeps_loads_and_saves() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let kevy = stand_in(
+        directory.path(),
+        "--appendonly yes --aof-use-rdb-preamble no",
+    );
+    let json = directory.path().join("r.json");
+    let files = [&kevy, &json].map(|path| path.to_str().expect("UTF-8"));
+    let mut args = vec!["--kevy", files[0], "--json", files[1], "--persistence"];
+    args.extend(["--persistence-keys", "3000", "--persistence-rounds", "1"]);
+    args.extend(["--snapshot-writes", "2000", "--max-turn-us", "1000"]);
+    args.extend(SHORT);
+    let output = perfgate(&args);
+    // The stand-in does not tell its turns: what cannot be seen does not pass.
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("does not tell its longest turn"),
+        "{errors}"
+    );
+
+    let table = text(&output.stdout);
+    for part in [
+        "set c=5 P=16 d=64 always",
+        "load 3000 keys",
+        "save 3000 keys",
+    ] {
+        assert!(table.contains(part), "{table}");
+    }
+    let report = Report::read(&json).expect("a report");
+    assert_eq!(report.rows().count(), 2 * 2 * 2);
+    let result = report.persistence.expect("loading and saving");
+    assert!(result.loads.iter().all(|load| load.median.load_ms > 0.0));
+    for save in &result.saves {
+        assert!(save.median.saving_us > 0.0 && save.median.writes_per_s > 0.0);
+        assert!(save.ratio.is_some());
+    }
+}
+
+#[test]
 fn usage_faults_exit_with_two() {
     for bad in [
         &["--kevy", "/nowhere/kevy"][..],

@@ -166,6 +166,7 @@ mod tests {
             pipeline,
             value_bytes: 3,
             hop_percent: None,
+            fsync: None,
         };
         let tape = Arc::new(KeySpace::even(1000, 3).tape(1));
         let mut batch = Batch::new(&cell, tape, 5);

@@ -5,6 +5,10 @@ use kevy_proto::time::{Instant, Now, UnixMillis};
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
+/// What every monotonic reading of this process is counted from, so that they all compare: those that begin a turn with
+/// those in the midst of it, and those of different shards.
+static ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+
 /// Reads std's clocks. All shards of a process share one start, so that instants of different shards compare.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostClock {
@@ -14,15 +18,12 @@ pub(crate) struct HostClock {
 impl HostClock {
     /// A clock that starts now.
     pub(crate) fn start() -> Self {
-        Self {
-            start: std::time::Instant::now(),
-        }
+        Self { start: *ORIGIN }
     }
 
-    /// The monotonic clock, counted from the first reading of this kind: only differences mean something.
+    /// The monotonic clock, on the same scale as [`HostClock::monotonic`].
     pub(crate) fn read_now() -> Instant {
-        static FIRST: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
-        Instant::from_nanos(FIRST.elapsed().as_nanos() as u64)
+        Instant::from_nanos(ORIGIN.elapsed().as_nanos() as u64)
     }
 
     /// The monotonic clock alone.
@@ -54,6 +55,10 @@ mod tests {
         let first = clock.now();
         let second = clock.now();
         assert!(second.monotonic >= first.monotonic);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let origin = HostClock::start().monotonic();
+        assert!(origin >= second.monotonic, "another start, the same scale");
+        assert!(HostClock::read_now() >= origin, "within a turn, too");
         // 2020-01-01: any machine this runs on is past that.
         assert!(first.unix.0 > 1_577_836_800_000);
     }

@@ -58,7 +58,8 @@ impl GlommioDisk {
     pub(crate) fn new(directory: &Path, outstanding: Outstanding) -> Self {
         Self {
             shared: Rc::new(Shared {
-                directory: directory.to_owned(),
+                // glommio opens relative to no directory at all: EBADF for a relative path.
+                directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
                 outstanding,
                 open: RefCell::default(),
                 done: RefCell::default(),
@@ -307,6 +308,28 @@ mod tests {
             disk.perform(name, DiskAction::Remove).await.unwrap();
             disk.perform("a".into(), DiskAction::Remove).await.unwrap();
             assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
+        });
+    }
+
+    #[test]
+    fn a_directory_may_be_relative() {
+        let here = std::env::current_dir().unwrap();
+        let directory = tempfile::tempdir_in(&here).unwrap();
+        let relative = directory.path().strip_prefix(&here).unwrap().to_owned();
+        let executor = LocalExecutorBuilder::new(Placement::Unbound)
+            .make()
+            .unwrap();
+        executor.run(async move {
+            let disk = GlommioDisk::new(&relative, Outstanding::default()).shared;
+            let content = Bytes::from_static(b"x");
+            disk.perform("a".into(), DiskAction::Replace(content.clone()))
+                .await
+                .unwrap();
+            let read = DiskAction::Read {
+                offset: 0,
+                length: 2,
+            };
+            assert_eq!(disk.perform("a".into(), read).await.unwrap(), content);
         });
     }
 

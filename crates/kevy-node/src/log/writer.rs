@@ -18,6 +18,11 @@ pub const WRITE_DELAY: Duration = Duration::from_millis(10);
 pub const WRITE_BYTES: usize = 64 * 1024;
 /// How often `everysec` syncs.
 pub const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// Which part of the time the last sync took `always` waits before the next, for those who were just answered to ask
+/// again. Else clients fall into two groups, each of which waits for the other's sync and then for its own.
+const REGROUP_PART: u32 = 8;
+/// How long it waits for them at most.
+const REGROUP_DELAY: Duration = Duration::from_micros(500);
 
 /// When what was written is made durable (`appendfsync`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +84,8 @@ pub struct LogWriter {
     /// Up to where the sync under way will make the log durable.
     syncing: Option<u64>,
     last_sync: Instant,
+    /// Before that `always` begins no sync.
+    sync_after: Instant,
     /// When a write was begun last.
     last_write: Option<Instant>,
     /// Something is to be made durable whatever the policy says.
@@ -106,6 +113,7 @@ impl LogWriter {
             writing: None,
             syncing: None,
             last_sync: now,
+            sync_after: now,
             last_write: None,
             sync_up_to: position,
             retry_at: None,
@@ -269,7 +277,7 @@ impl LogWriter {
     fn sync_is_due(&self, now: Instant) -> bool {
         self.synced < self.sync_up_to
             || match self.policy {
-                SyncPolicy::Always => true,
+                SyncPolicy::Always => now >= self.sync_after,
                 SyncPolicy::EverySecond => now >= self.last_sync + SYNC_INTERVAL,
                 SyncPolicy::Never => false,
             }
@@ -306,6 +314,11 @@ impl LogWriter {
         self.synced = end;
         self.retry_at = None;
         self.forget_frames_before(end);
+        // A client alone never waits: nothing came after what it was answered.
+        let took = now.saturating_since(self.last_sync);
+        let others_wait = self.sealed > end;
+        let delay = (took / REGROUP_PART).min(REGROUP_DELAY);
+        self.sync_after = now + if others_wait { delay } else { Duration::ZERO };
     }
 
     fn fail(&mut self, now: Instant) {
@@ -328,6 +341,7 @@ impl LogWriter {
         let waits = self.written > self.synced && self.syncing.is_none();
         let sync = match self.policy {
             SyncPolicy::EverySecond if waits => Some(self.last_sync + SYNC_INTERVAL),
+            SyncPolicy::Always if waits => Some(self.sync_after),
             SyncPolicy::EverySecond | SyncPolicy::Always | SyncPolicy::Never => None,
         };
         let may_write = self.writing.is_none() && self.roll_at.is_none();
@@ -420,8 +434,11 @@ mod tests {
         log.handle_synced(true, at(2));
         assert_eq!(log.synced(), first);
         log.handle_written(true, at(2));
+        assert_eq!(log.poll_operation(at(2)), None, "who was answered may join");
+        let due = at(2) + Duration::from_millis(1) / REGROUP_PART;
+        assert_eq!(log.deadline(), Some(due));
         assert_eq!(
-            log.poll_operation(at(2)),
+            log.poll_operation(due),
             Some(Operation::Sync { segment: 7 })
         );
         log.handle_synced(true, at(3));
@@ -430,6 +447,7 @@ mod tests {
             (third, 0),
             "both by one sync"
         );
+        assert_eq!(log.deadline(), None);
         assert_eq!(log.poll_operation(at(3)), None);
     }
 
