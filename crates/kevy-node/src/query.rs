@@ -273,10 +273,7 @@ impl Shard {
             Query::Unblock(connection, with_error) => {
                 Answer::Count(self.unblock_client(connection, with_error))
             }
-            Query::Configure(settings) => {
-                self.configure(*settings);
-                Answer::Done
-            }
+            Query::Configure(settings) => return self.take_settings(from, id, *settings),
             Query::Observe(observation) => Answer::Observed(Box::new(self.observe(observation))),
             Query::ResetStats => {
                 self.reset_stats();
@@ -328,6 +325,15 @@ impl Shard {
             }
         };
         self.send(from, Message::Told(id, Box::new(answer)));
+    }
+
+    fn take_settings(&mut self, from: ShardId, id: TransactionId, settings: Settings) {
+        let done = Message::Told(id, Box::new(Answer::Done));
+        if self.configure(settings) {
+            self.tell_once_settled(from, done);
+        } else {
+            self.send(from, done);
+        }
     }
 
     fn keys_in_slot(&self, slot: u16, limit: usize) -> Vec<Vec<u8>> {

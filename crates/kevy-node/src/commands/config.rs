@@ -3,8 +3,8 @@
 use super::{ADMIN, Answered, HELP, NodeCommand, Outcome, ROW, help, ok};
 use crate::query::{Finish, Query};
 use crate::session::Session;
-use crate::settings::Settings;
 use crate::settings::rewrite::rewritten;
+use crate::settings::{AppendFsync, Settings};
 use crate::shard::Shard;
 use bytes::BytesMut;
 use kevy_proto::resp::{Args, Encoder, ErrorReply};
@@ -115,8 +115,11 @@ fn reset_stat(_: &mut Shard, _: &mut Session, _: Args<'_>, _: &mut BytesMut) -> 
 }
 
 impl Shard {
-    /// Takes settings that `CONFIG SET` changed on some shard.
-    pub(crate) fn configure(&mut self, settings: Settings) {
+    /// Takes settings that `CONFIG SET` changed on some shard. Whether from now on replies depend on the disk, which they did
+    /// not before: that is to be told only once nothing is left that was done before and could still be lost.
+    pub(crate) fn configure(&mut self, settings: Settings) -> bool {
+        let always = |settings: &Settings| settings.persistence.appendfsync == AppendFsync::Always;
+        let becomes_strict = always(&settings) && !always(&self.settings);
         let log_level = settings.server.loglevel;
         if log_level != self.settings.server.loglevel
             && let Some(set) = self.config.process.set_log_level
@@ -130,6 +133,7 @@ impl Shard {
         }
         self.apply_notification_settings();
         self.shrink_tracking_table();
+        becomes_strict && self.durability.is_some()
     }
 }
 

@@ -51,13 +51,13 @@ pub(crate) struct Settling {
 }
 
 /// A shard that wants to know when every transaction of ours so far is durable everywhere.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct SettleWaiter {
     /// Transactions before this number.
     below: u64,
     shard: ShardId,
-    /// The snapshot that it wants to know it for.
-    snapshot: u64,
+    /// What it is told then.
+    news: Message,
 }
 
 #[derive(Debug)]
@@ -192,10 +192,15 @@ impl Shard {
         if let Some(durability) = &mut self.durability {
             durability.journal.request_sync();
         }
+        self.tell_once_settled(from, Message::AllSettled(snapshot));
+    }
+
+    /// Tells `shard` the `news` once every transaction of ours so far is durable everywhere.
+    pub(crate) fn tell_once_settled(&mut self, shard: ShardId, news: Message) {
         self.settle_waiters.push(SettleWaiter {
             below: self.next_transaction,
-            shard: from,
-            snapshot,
+            shard,
+            news,
         });
         self.tell_settle_waiters();
     }
@@ -209,7 +214,7 @@ impl Shard {
         self.settle_waiters = left;
         let over: Vec<SettleWaiter> = over;
         for waiter in over {
-            self.send(waiter.shard, Message::AllSettled(waiter.snapshot));
+            self.send(waiter.shard, waiter.news);
         }
     }
 }
