@@ -259,7 +259,17 @@ fn is_delicate(args: &Args) -> bool {
     let name = args[0].to_ascii_uppercase();
     let option = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"BLOCK");
     let is_blocking = name.starts_with(b"BL") || name.starts_with(b"BR") || name.starts_with(b"BZ");
-    let stays = [&b"WAIT"[..], b"CLIENT", b"SLOWLOG", b"LATENCY"].contains(&name.as_slice());
+    let of_the_server = [
+        &b"WAIT"[..],
+        b"CLIENT",
+        b"CONFIG",
+        b"HELLO",
+        b"LATENCY",
+        b"MEMORY",
+        b"RESET",
+        b"SLOWLOG",
+    ];
+    let stays = of_the_server.contains(&name.as_slice());
     is_blocking || stays || args.iter().any(option)
 }
 
