@@ -180,6 +180,11 @@ impl Server {
         &mut self.process
     }
 
+    /// Waits for the end of a server that was told to stop.
+    pub fn ended(mut self) -> (ExitStatus, TempDir) {
+        (self.process.wait(), self.directory)
+    }
+
     /// Sends `signal` and waits for the end of the server.
     pub fn stop(mut self, signal: Signal) -> (ExitStatus, TempDir) {
         self.process.signal(signal);
