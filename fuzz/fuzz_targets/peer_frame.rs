@@ -6,6 +6,8 @@
 
 #![no_main]
 
+mod pieces;
+
 use bytes::{Buf, BytesMut};
 use kevy_proto::ids::ShardId;
 use kevy_proto::replication::{
@@ -23,7 +25,6 @@ use std::alloc::System;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-const MAX_CUTS: usize = 15;
 /// A branch of a history is 36 bytes at least, and takes 48, in a vector that may have grown to twice its use.
 const MESSAGE_GROWTH: usize = 8;
 /// An effect or a request is a few hundred bytes, and may come of four.
@@ -32,17 +33,9 @@ const CONSTANT_BYTES: usize = 64 * 1024;
 const LINK: LinkId = LinkId(1);
 
 fuzz_target!(|data: &[u8]| {
-    let Some((count, rest)) = data.split_first() else {
+    let Some((input, ends)) = pieces::cut(data) else {
         return;
     };
-    let count = usize::from(*count).min(MAX_CUTS).min(rest.len());
-    let (cuts, input) = rest.split_at(count);
-    let mut ends: Vec<usize> = cuts
-        .iter()
-        .map(|cut| usize::from(*cut) * input.len() / 255)
-        .collect();
-    ends.sort_unstable();
-    ends.push(input.len());
     let whole = messages(input, &[input.len()]);
     assert_eq!(messages(input, &ends), whole);
     assert_eq!(sink(input, &ends), sink(input, &[input.len()]));

@@ -4,6 +4,8 @@
 
 #![no_main]
 
+mod pieces;
+
 use bytes::BytesMut;
 use kevy_proto::resp::{
     Decoded, Decoder, ProtocolError, Reply, ReplyDecoder, encode_request, reply_length,
@@ -15,7 +17,6 @@ use std::alloc::System;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-const MAX_CUTS: usize = 15;
 /// An inline word of one byte and a blank becomes a span of 16 bytes, in a vector that may have grown to twice its use.
 const REQUEST_GROWTH: usize = 20;
 /// A null of three bytes becomes a value of 48 bytes in such a vector, and may be moved into a pair.
@@ -25,17 +26,9 @@ const CONSTANT_BYTES: usize = 16 * 1024;
 type Request = Vec<Vec<u8>>;
 
 fuzz_target!(|data: &[u8]| {
-    let Some((count, rest)) = data.split_first() else {
+    let Some((input, ends)) = pieces::cut(data) else {
         return;
     };
-    let count = usize::from(*count).min(MAX_CUTS).min(rest.len());
-    let (cuts, input) = rest.split_at(count);
-    let mut ends: Vec<usize> = cuts
-        .iter()
-        .map(|cut| usize::from(*cut) * input.len() / 255)
-        .collect();
-    ends.sort_unstable();
-    ends.push(input.len());
 
     let whole = requests(input, &[input.len()]);
     assert_eq!(requests(input, &ends), whole);

@@ -8,7 +8,7 @@ use super::executor::Outstanding;
 use bytes::{Bytes, BytesMut};
 use glommio::io::{BufferedFile, Directory, remove, rename};
 use kevy_node::host::Event;
-use kevy_node::log::{DiskAction, DiskFault, DiskOperation, DiskResult};
+use kevy_node::log::{DiskAction, DiskFault, DiskOperation, DiskResult, TEMPORARY_SUFFIX};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -22,8 +22,6 @@ use std::task::{Poll, Waker};
 const CHUNK_BYTES: usize = 1 << 20;
 /// How many files stay open.
 const OPEN_FILES: usize = 8;
-/// What a file is called until it is complete.
-const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// The files of one shard.
 #[derive(Clone, Debug)]
@@ -255,15 +253,21 @@ mod tests {
     use super::*;
     use glommio::{LocalExecutorBuilder, Placement};
 
+    /// Runs `work` on an executor of its own, with an empty directory.
+    fn in_directory(work: impl AsyncFnOnce(&Path)) {
+        let directory = tempfile::tempdir().unwrap();
+        on_executor(work(directory.path()));
+    }
+
+    fn on_executor(work: impl Future<Output = ()>) {
+        let executor = LocalExecutorBuilder::new(Placement::Unbound).make();
+        executor.unwrap().run(work);
+    }
+
     #[test]
     fn files_are_written_replaced_read_cut_and_removed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().to_owned();
-        let executor = LocalExecutorBuilder::new(Placement::Unbound)
-            .make()
-            .unwrap();
-        executor.run(async move {
-            let disk = GlommioDisk::new(&path, Outstanding::default()).shared;
+        in_directory(async |path: &Path| {
+            let disk = GlommioDisk::new(path, Outstanding::default()).shared;
             let large: Bytes = (0..3_000_000_u32).map(|byte| byte as u8).collect();
             let name: Arc<str> = "a".into();
             let write = |offset, bytes: &Bytes| DiskAction::Write {
@@ -307,7 +311,7 @@ mod tests {
             assert_eq!(missing.kind, io::ErrorKind::NotFound);
             disk.perform(name, DiskAction::Remove).await.unwrap();
             disk.perform("a".into(), DiskAction::Remove).await.unwrap();
-            assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
+            assert_eq!(std::fs::read_dir(path).unwrap().count(), 1);
         });
     }
 
@@ -316,10 +320,7 @@ mod tests {
         let here = std::env::current_dir().unwrap();
         let directory = tempfile::tempdir_in(&here).unwrap();
         let relative = directory.path().strip_prefix(&here).unwrap().to_owned();
-        let executor = LocalExecutorBuilder::new(Placement::Unbound)
-            .make()
-            .unwrap();
-        executor.run(async move {
+        on_executor(async move {
             let disk = GlommioDisk::new(&relative, Outstanding::default()).shared;
             let content = Bytes::from_static(b"x");
             disk.perform("a".into(), DiskAction::Replace(content.clone()))
@@ -335,14 +336,9 @@ mod tests {
 
     #[test]
     fn ends_of_operations_are_collected() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().to_owned();
-        let executor = LocalExecutorBuilder::new(Placement::Unbound)
-            .make()
-            .unwrap();
-        executor.run(async move {
+        in_directory(async |path: &Path| {
             let outstanding = Outstanding::default();
-            let disk = GlommioDisk::new(&path, outstanding.clone());
+            let disk = GlommioDisk::new(path, outstanding.clone());
             disk.start(DiskOperation {
                 task: kevy_node::log::DiskTask::LogWrite,
                 file: "log".into(),

@@ -2,14 +2,11 @@
 
 use bytes::Bytes;
 use kevy_node::host::Disk;
-use kevy_node::log::{DiskAction, DiskFault, DiskResult};
+use kevy_node::log::{DiskAction, DiskFault, DiskResult, TEMPORARY_SUFFIX};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-
-/// What a file is called until it is complete.
-const TEMPORARY_SUFFIX: &str = ".tmp";
 
 /// Files of one directory.
 #[derive(Debug)]

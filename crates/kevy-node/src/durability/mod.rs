@@ -227,6 +227,9 @@ impl Shard {
 
     /// Time goes on: epochs follow the clock of the process, which all shards share.
     pub(crate) fn advance_epoch(&mut self) {
+        if self.config.journal.is_none() {
+            return;
+        }
         let elapsed = self
             .now
             .monotonic

@@ -192,11 +192,6 @@ impl Journal {
         self.writer.request_sync();
     }
 
-    /// Whether everything that was appended is durable and no work on files is left.
-    pub fn is_settled(&self) -> bool {
-        self.synced() == self.end() && self.chore == Chore::None && self.snapshot.is_none()
-    }
-
     // ---- snapshots -----------------------------------------------------------------------------------------------
 
     /// Whether a snapshot is being written.

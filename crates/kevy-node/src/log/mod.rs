@@ -28,7 +28,7 @@ pub use inspection::{Inspection, Leftover, ShardInspection, inspect_directory};
 pub use journal::{Journal, JournalConfig, JournalNews, SEGMENT_BYTES};
 pub use loader::{LoadFault, LoadProgress, LoadReason, Loader, PIECE_BYTES, Piece, TornTail};
 pub use manifest::{Files, LAYOUT_FILE, Layout, Manifest, ManifestFault, SnapshotFile};
-pub use operation::{DiskAction, DiskFault, DiskOperation, DiskResult, DiskTask};
+pub use operation::{DiskAction, DiskFault, DiskOperation, DiskResult, DiskTask, TEMPORARY_SUFFIX};
 pub use repair::{Cut, KeptCopy, Remedy, cut_log, remedy};
 pub use replay::replay;
 pub use snapshot::SnapshotWriter;

@@ -5,6 +5,9 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+/// What a file is called, behind its name, until it is complete and takes the place of the old one.
+pub const TEMPORARY_SUFFIX: &str = ".tmp";
+
 /// Something to be done with one file. Of each task at most one operation is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskOperation {

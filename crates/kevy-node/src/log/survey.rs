@@ -168,11 +168,6 @@ impl Survey {
         self.settled_before.is_some() && self.settled_before == self.order.last().copied()
     }
 
-    /// How many parts are kept, of all runs.
-    pub fn open_parts(&self) -> usize {
-        self.runs.values().map(|run| run.open.len()).sum()
-    }
-
     /// The runs that came before one that knew them to be settled.
     fn before(&self, settled: &BTreeSet<u64>) -> impl Iterator<Item = u64> {
         let end = self.order.iter().rposition(|run| settled.contains(run));
